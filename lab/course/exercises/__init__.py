@@ -1,0 +1,1 @@
+"""One module per chapter: `chNN.EXERCISES` and, where the chapter has a quiz, `chNN.QUIZ`."""
