@@ -1,0 +1,41 @@
+"""An engine in a thread of this process. `on_events` is called from that thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from lab.engine.config import EngineConfig, EngineInfo
+from lab.engine.host import OnEvents
+from lab.engine.loop import EngineLoop
+from lab.engine.mailbox import LocalMailbox
+from lab.engine.messages import Command, Stop
+from lab.engine.runner import load_engine
+
+
+class ThreadHost:
+    """See `EngineHost`."""
+
+    def __init__(self, config: EngineConfig, on_events: OnEvents) -> None:
+        """:raises ModelError: when the model cannot be loaded."""
+        runner, vocabulary, self.info = load_engine(config)
+        self._mailbox = LocalMailbox()
+        loop = EngineLoop(runner, vocabulary, self._mailbox, config.prefill_chunk)
+        self._thread = threading.Thread(target=loop.run, args=(on_events,), name="lab-engine", daemon=True)
+        self._thread.start()
+
+    info: EngineInfo
+
+    @property
+    def alive(self) -> bool:
+        """False once the loop has ended."""
+        return self._thread.is_alive()
+
+    def post(self, commands: Sequence[Command]) -> None:
+        """See `EngineHost.post`."""
+        self._mailbox.put(commands)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """See `EngineHost.close`. A thread cannot be killed: it ends after its running step."""
+        self._mailbox.put((Stop(),))
+        self._thread.join(timeout)
