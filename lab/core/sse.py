@@ -121,10 +121,11 @@ class SSEParser:
             the one that is too large are returned first; then the next call raises.
         """
         self._check_usable()
-        if self._skip_lf and chunk:
-            self._skip_lf = False
-            if chunk[0] == 0x0A:
-                chunk = chunk[1:]
+        if not chunk:
+            return []
+        if self._skip_lf:
+            chunk = chunk.removeprefix(b"\n")
+        self._skip_lf = chunk.endswith(b"\r")
         events: list[SSEEvent] = []
         try:
             for piece in chunk.splitlines(keepends=True):  # for bytes: CR, LF and CRLF, nothing else
@@ -161,7 +162,6 @@ class SSEParser:
             self._line.append(content)
         if len(content) == len(piece):
             return
-        self._skip_lf = piece.endswith(b"\r")
         line = self._line[0] if len(self._line) == 1 else b"".join(self._line)
         self._line = []
         self._line_bytes = 0
