@@ -72,7 +72,7 @@ def main() -> int:
         from lab.engine.loop import (
             EngineLoop,
         )  # torch is imported only now, with the signals already in place
-        from lab.engine.runner import load_engine
+        from lab.engine.model_runner import load_engine
 
         config = EngineConfig(**json.loads(sys.argv[1]))
         runner, vocabulary, info = load_engine(config)

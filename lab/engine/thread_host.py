@@ -10,7 +10,7 @@ from lab.engine.host import OnEvents
 from lab.engine.loop import EngineLoop
 from lab.engine.mailbox import LocalMailbox
 from lab.engine.messages import Command, Stop
-from lab.engine.runner import load_engine
+from lab.engine.model_runner import load_engine
 
 
 class ThreadHost:
