@@ -90,7 +90,6 @@ class SSEParser:
         "_error",
         "_first_line",
         "_line",
-        "_line_bytes",
         "_skip_lf",
         "comments",
         "last_event_id",
@@ -106,8 +105,7 @@ class SSEParser:
         self.comments = 0
         self.last_event_id = ""
         self.retry: int | None = None
-        self._line: list[bytes] = []  # the pieces of a line whose end has not come yet
-        self._line_bytes = 0
+        self._line = bytearray()  # a line whose end has not come yet
         self._skip_lf = False  # the last byte was CR: an LF now is the rest of the same line end
         self._first_line = True
         self._closed = False
@@ -155,16 +153,13 @@ class SSEParser:
     def _take(self, piece: bytes, events: list[SSEEvent]) -> None:
         """One line, or the beginning of one when its end is not in this chunk."""
         content = piece.rstrip(b"\r\n")
-        self._line_bytes += len(content)
-        if self._block.held + self._line_bytes > self.max_event_bytes:
+        if self._block.held + len(self._line) + len(content) > self.max_event_bytes:
             raise SSEError(f"an event is larger than {self.max_event_bytes} bytes")
-        if content:
-            self._line.append(content)
+        self._line += content
         if len(content) == len(piece):
             return
-        line = self._line[0] if len(self._line) == 1 else b"".join(self._line)
-        self._line = []
-        self._line_bytes = 0
+        line = bytes(self._line)
+        self._line.clear()
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(_BOM)
@@ -206,4 +201,4 @@ class SSEParser:
             events.append(SSEEvent("\n".join(block.data), block.event or "message", block.id, block.retry))
 
     def __repr__(self) -> str:
-        return f"SSEParser(held={self._block.held + self._line_bytes}, comments={self.comments})"
+        return f"SSEParser(held={self._block.held + len(self._line)}, comments={self.comments})"

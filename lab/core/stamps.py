@@ -46,11 +46,13 @@ class Stamps:
         self.started_at = now
 
     def on_token(self, now: float) -> None:
-        """One token or more were generated."""
+        """One token or more were generated; one that comes in a park had been on its way."""
         if self.first_token_at is None:
             self.first_token_at = now
         self.last_token_at = now
         self.parked_before_last = self.parked
+        if self._parked_at is not None:
+            self.parked_before_last += now - self._parked_at
 
     def on_parked(self, now: float) -> None:
         """Out of the batch; a second park in a row is part of the first."""
