@@ -48,7 +48,8 @@ def plan(root: Path, chapter: Path, *, port: int | None, browser: bool) -> Launc
         f"--ServerApp.port={chosen}",
         "--ServerApp.port_retries=0",
         f"--LabApp.default_url={target}",
-        "--log-level=WARN",
+        "--ServerApp.log_level=WARN",
+        "--LabApp.log_level=WARN",
     ]
     if not browser:
         command.append("--no-browser")

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.course.errors import LeakError
+from lab.course.proc import carriers, command_name, descendants, listening_ports
 
 GRACE = 2.0  # seconds that threads and processes which are ending may take
 TOKEN = "LAB_LEAK_TOKEN"  # inherited by every child, also by one that has left the process tree
 KERNEL_PACKAGES = ("ipykernel", "IPython", "tornado", "zmq", "anyio", "jupyter_client", "comm")
 IDLE_POOLS = ("asyncio_", "AnyIO worker thread")  # idle pool threads live as long as their loop
-_PROC = Path("/proc")
 
 
 @dataclass(slots=True)
@@ -51,16 +51,18 @@ def take_baseline() -> None:
     _baseline = Baseline(
         weakref.WeakSet(_tasks()),
         weakref.WeakSet(threading.enumerate()),
-        frozenset(_descendants()),
-        frozenset(_listening_ports()),
+        frozenset(descendants()),
+        frozenset(listening_ports()),
     )
 
 
 def leak_check() -> None:
     """For the last cell of a chapter: print "no leaks".
 
-    :raises LeakError: something was left behind; the message names it
+    :raises LeakError: something was left behind, named in the message; or setup() was not called
     """
+    if TOKEN not in os.environ:
+        raise LeakError("there is no baseline: run the first cell, setup()")
     leaks = find_leaks()
     if leaks:
         raise LeakError("left behind: " + "; ".join(leaks))
@@ -115,9 +117,9 @@ def _leaked_threads() -> list[str]:
 
 
 def _leaked_processes() -> list[str]:
-    found = set(_descendants()) | set(_token_carriers())
+    found = set(descendants()) | set(carriers(TOKEN, os.environ.get(TOKEN, "?")))
     found -= _baseline.processes | _own_helpers() | {os.getpid()}
-    return [f"process {_command_name(pid)}" for pid in sorted(found)]
+    return [f"process {command_name(pid)}" for pid in sorted(found)]
 
 
 def _own_helpers() -> set[int]:
@@ -129,75 +131,5 @@ def _own_helpers() -> set[int]:
     return {pid} if isinstance(pid, int) else set()
 
 
-def _descendants() -> list[int]:
-    """Children of this process and their children; zombies too, for nobody waited for them."""
-    parents = {}
-    for pid in _pids():
-        fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
-        if len(fields) > 1:
-            parents[pid] = int(fields[1])
-    found = [os.getpid()]
-    for parent in found:
-        found.extend(pid for pid, above in parents.items() if above == parent)
-    return found[1:]
-
-
-def _token_carriers() -> list[int]:
-    """Processes that were started under this chapter's token, wherever they are now."""
-    token = os.environ.get(TOKEN)
-    if not token:
-        return []
-    mark = f"{TOKEN}={token}"
-    return [pid for pid in _pids() if mark in _read(_PROC / str(pid) / "environ").split("\0")]
-
-
 def _leaked_ports() -> list[str]:
-    return [f"listening port {port}" for port in sorted(_listening_ports() - _baseline.ports)]
-
-
-def _listening_ports() -> set[int]:
-    """TCP ports on which this process itself listens."""
-    inodes = _own_sockets()
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        for row in _read(_PROC / "self" / "net" / table).splitlines()[1:]:
-            columns = row.split()
-            if columns[3] == "0A" and columns[9] in inodes:
-                ports.add(int(columns[1].rpartition(":")[2], 16))
-    return ports
-
-
-def _own_sockets() -> set[str]:
-    found = set()
-    folder = _PROC / "self" / "fd"
-    for name in _names(folder):
-        try:
-            target = os.readlink(folder / name)
-        except OSError:
-            continue  # closed in between
-        if target.startswith("socket:["):
-            found.add(target[8:-1])
-    return found
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in _names(_PROC) if name.isdigit()]
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _read(path: Path) -> str:
-    """The text of a /proc file; empty when the process is gone or belongs to somebody else."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _command_name(pid: int) -> str:
-    return _read(_PROC / str(pid) / "comm").strip() or "(gone)"
+    return [f"listening port {port}" for port in sorted(listening_ports() - _baseline.ports)]

@@ -1,0 +1,109 @@
+"""Grading a folder: every submission ends in exactly one state, and none of them can stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.course import registry
+from lab.course.errors import CourseError
+from lab.course.exercise import Exercise
+from lab.course.grade import submission as submissions
+from lab.course.grade.assemble import assemble
+from lab.course.grade.run import run
+from lab.course.grade.states import Grade, Ledger, State
+from lab.course.grade.verdict import judge
+from lab.course.notebook import InvalidNotebook, Notebook, read
+from lab.course.root import chapter_paths
+from lab.course.verdict import Outcome, Verdict, one_line
+
+Progress = Callable[[Grade], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """Our own copy of a chapter and its exercises."""
+
+    name: str
+    notebook: Notebook
+    exercises: tuple[Exercise, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`timeout` is in seconds per submission; `only` restricts the batch to one chapter, "01"."""
+
+    timeout: float = 60.0
+    jobs: int = 1
+    only: str | None = None
+
+
+def load_chapters(root: Path) -> dict[str, Chapter]:
+    """Chapter number → chapter, for every chapter that has exercises."""
+    found = {}
+    for path in chapter_paths(root):
+        exercises = registry.of_chapter(path.name[:2])
+        if exercises:
+            found[path.name[:2]] = Chapter(path.name, read(path), exercises)
+    return found
+
+
+def grade_folder(
+    folder: Path,
+    root: Path,
+    chapters: Mapping[str, Chapter],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> list[Grade]:
+    """The grades of all submissions below `folder`, sorted by name.
+
+    :raises CourseError: there is no notebook below it
+    """
+    paths = {path.relative_to(folder).as_posix(): path for path in submissions.find(folder)}
+    if not paths:
+        raise CourseError(f"no notebooks in {folder}")
+    ledger = Ledger(list(paths))
+    with ThreadPoolExecutor(settings.jobs) as pool:
+        waiting = [
+            pool.submit(grade_one, name, path, root, chapters, settings) for name, path in paths.items()
+        ]
+        for done in as_completed(waiting):
+            ledger.settle(done.result())
+            if progress is not None:
+                progress(done.result())
+    return ledger.grades()
+
+
+def grade_one(
+    name: str, path: Path, root: Path, chapters: Mapping[str, Chapter], settings: Settings
+) -> Grade:
+    """The grade of one submission. Whatever happens, there is one."""
+    chapter_number: str | None = None
+    try:
+        notebook = read(path)
+        chapter_number = submissions.which_chapter(notebook)
+        if settings.only is not None and chapter_number != settings.only:
+            raise submissions.UnknownChapter(f"answers chapter {chapter_number}, not {settings.only}")
+        if chapter_number not in chapters:
+            raise submissions.UnknownChapter(f"there is no chapter {chapter_number!r} with exercises")
+        return _grade(name, notebook, chapter_number, chapters[chapter_number], root, settings)
+    except (InvalidNotebook, submissions.UnknownChapter) as error:
+        return Grade(name, chapter_number, State.INVALID, one_line(str(error)))
+    except submissions.Tampered as error:
+        return Grade(name, chapter_number, State.TAMPERED, str(error))
+    except Exception as error:  # a fault of ours must cost one line, not the batch
+        return Grade(name, chapter_number, State.ENV_ERROR, one_line(f"{type(error).__name__}: {error}"))
+
+
+def _grade(
+    name: str, notebook: Notebook, number: str, chapter: Chapter, root: Path, settings: Settings
+) -> Grade:
+    answers = submissions.read_answers(notebook, chapter.notebook, chapter.exercises)
+    if all(submissions.is_stub(exercise, answers.sources[exercise.id]) for exercise in chapter.exercises):
+        verdicts = tuple((exercise.id, Verdict(Outcome.NOT_ATTEMPTED)) for exercise in chapter.exercises)
+        return Grade(name, number, State.NOT_ATTEMPTED, "every answer is the stub", verdicts, answers.notes)
+    assembled = assemble(chapter.notebook, answers.sources)
+    ran = run(assembled.notebook, chapter.name, root, settings.timeout)
+    return judge(name, number, chapter.exercises, answers, assembled.slots, ran)

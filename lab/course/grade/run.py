@@ -1,0 +1,132 @@
+"""Running an assembled notebook under nbval: in a clean folder, in a process of its own, with a time limit.
+
+Importing pytest and nbval costs far more than running a small notebook. So they are imported once, in
+multiprocessing's fork server, and each submission gets a fresh fork of it. A fork is its own session; what
+it started carries a token in its environment, and is killed by that token when the time is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.course.kernel import environment
+from lab.course.nbval import NBVAL_FLAGS
+from lab.course.notebook import Notebook, dumps
+from lab.course.proc import carriers
+
+TOKEN = "LAB_GRADE_TOKEN"
+_REPORT = "LAB_NBVAL_REPORT"
+_LOG_END = 4000  # characters of nbval's output that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came out of a run: one row per finished code cell (see nbval_plugin), by index."""
+
+    rows: dict[int, dict[str, Any]]
+    killed: bool  # the time was over
+    log: str  # the end of nbval's own output
+
+
+def run(notebook: Notebook, name: str, root: Path, timeout: float) -> Ran:
+    """Run `notebook` as `name` against the workbook at `root`; at most `timeout` seconds, half of it per cell."""
+    with tempfile.TemporaryDirectory(prefix="lab-grade-") as scratch:
+        base = Path(scratch)
+        folder, report, log = base / "chapter", base / "report.jsonl", base / "nbval.log"
+        folder.mkdir()
+        (folder / name).write_text(dumps(notebook), encoding="utf-8", newline="\n")
+        values = _environment(root, base, report)
+        arguments = [*NBVAL_FLAGS, f"--nbval-cell-timeout={timeout / 2:g}", "--color=no", "-q"]
+        arguments += ["--rootdir", str(folder), str(folder / name)]
+        killed = _in_a_fork(arguments, values, folder, log, timeout)
+        return Ran(_read_rows(report), killed, _read_end(log))
+
+
+def _environment(root: Path, base: Path, report: Path) -> dict[str, str]:
+    home, temporary = base / "home", base / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    values = environment(root, base)
+    values.update(
+        {
+            "HOME": str(home),
+            "TMPDIR": str(temporary),
+            "MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR", str(base / "matplotlib")),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            TOKEN: secrets.token_hex(16),
+            _REPORT: str(report),
+        }
+    )
+    return values
+
+
+def _in_a_fork(arguments: list[str], values: dict[str, str], folder: Path, log: Path, timeout: float) -> bool:
+    """Run pytest in a fork of the fork server; True when it had to be killed for time."""
+    process = _context().Process(target=_work, args=(arguments, values, str(folder), str(log)), daemon=True)
+    process.start()
+    try:
+        process.join(timeout)
+        return bool(process.is_alive())
+    finally:
+        _kill(process.pid, values[TOKEN])
+        process.join()
+        process.close()
+
+
+def _context() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "pytest", "nbval.plugin", "lab.course.nbval_plugin"])
+    return context
+
+
+def _work(arguments: list[str], values: dict[str, str], folder: str, log: str) -> None:
+    """In the fork: become a session, take the environment, run pytest, leave without cleaning up twice."""
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(values)
+    tempfile.tempdir = None  # the parent's choice of a temporary folder may be cached
+    os.chdir(folder)
+    sys.path[:] = [entry for entry in sys.path if entry]
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    import pytest
+
+    status = pytest.main(["-p", "nbval.plugin", "-p", "lab.course.nbval_plugin", *arguments])
+    sys.stdout.flush()
+    os._exit(int(status))
+
+
+def _kill(pid: int | None, token: str) -> None:
+    """End the fork's session and everything that carries its token, however it tried to get away."""
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+    while found := carriers(TOKEN, token):
+        for straggler in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(straggler, signal.SIGKILL)
+
+
+def _read_rows(report: Path) -> dict[int, dict[str, Any]]:
+    rows: dict[int, dict[str, Any]] = {}
+    if report.exists():
+        for line in report.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):  # the last line of a killed run may be cut
+                row = json.loads(line)
+                rows[row["index"]] = row
+    return rows
+
+
+def _read_end(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-_LOG_END:] if log.exists() else ""
