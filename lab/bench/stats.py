@@ -81,4 +81,4 @@ def quantile(values: Sequence[float], q: float) -> float:
     """
     if not values or not 0 <= q <= 1:
         raise ValueError(f"a quantile needs values and a share in 0..1, not {len(values)} values and {q}")
-    return sorted(values)[max(math.ceil(q * len(values)) - 1, 0)]
+    return sorted(values)[max(math.ceil(q * len(values) - 1e-9) - 1, 0)]

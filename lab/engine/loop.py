@@ -104,8 +104,7 @@ class EngineLoop:
         self._events = []
         self._read_mailbox()
         self._admit()
-        with torch.inference_mode():
-            prefill_tokens, batch, tokens = self._compute()
+        prefill_tokens, batch, tokens = self._compute()
         self._read_mailbox()
         self._publish(tokens)
         events = self._events
@@ -268,9 +267,12 @@ class EngineLoop:
         if not special:
             return logits.argmax(-1).tolist()
         barred = [b for b in special if rows[b].bars_eos]
-        if barred:
-            logits[barred, self._vocabulary.eos_id] = -torch.inf
-        return choose(logits, [(row.params, row.draws) for row in rows]).tolist()
+        with (
+            torch.inference_mode()
+        ):  # not around the whole step: entering it costs as much as ten tokens' bookkeeping
+            if barred:
+                logits[barred, self._vocabulary.eos_id] = -torch.inf
+            return choose(logits, [(row.params, row.draws) for row in rows]).tolist()
 
     # Results
 
