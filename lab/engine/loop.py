@@ -108,7 +108,7 @@ class EngineLoop:
         self._read_mailbox()
         self._publish(tokens)
         events = self._events
-        if events or prefill_tokens:
+        if events or batch or prefill_tokens:
             self._steps += 1
             events.append(Stepped(self._stats(batch, prefill_tokens, began)))
         return events

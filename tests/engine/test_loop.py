@@ -72,6 +72,12 @@ def test_an_unfinished_stop_string_goes_out_at_the_end(driver, submit):
     assert driver.ending("r").trimmed == 0
 
 
+def test_text_held_back_goes_out_before_the_end_of_sequence(driver, submit):
+    driver.run(submit("r", "w", max_tokens=9, stop=("yzz",)))
+    assert driver.text("r") == "xyz"
+    assert driver.ending("r") == Done("r", "stop", generated=4, trimmed=1, at=0.0)
+
+
 def test_a_slot_is_free_in_the_step_in_which_the_model_is_done(driver, submit):
     driver.step(submit("r", max_tokens=2))
     events = driver.step()
@@ -195,6 +201,12 @@ def test_held_tokens_take_no_credit(driver, submit):
     assert driver.loop.snapshot()["parked"] == ["r"], "b, c, d, e were held, f let all five go in one event"
     assert driver.text("r") == "bcdef"
     assert driver.loop.snapshot()["outstanding"] == {"r": 1}
+
+
+def test_a_step_whose_token_is_held_is_reported_all_the_same(driver, submit):
+    driver.step(submit("r", "a", max_tokens=6, stop=("bcdex",)))
+    (stepped,) = driver.step()
+    assert (stepped.stats.batch, stepped.stats.running) == (1, 1)
 
 
 def test_an_aborted_sequence_may_hold_tokens(driver, submit):
