@@ -6,14 +6,15 @@ and no name is left in the notebook's namespace. There is no time limit here; nb
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import io
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from lab.course import registry
-from lab.course.errors import AnswerRaised, describe
+from lab.course.errors import AnswerRaised, InputUsed, describe
 from lab.course.exercise import Exercise
 from lab.course.verdict import Outcome, Verdict, not_attempted
 
@@ -42,7 +43,7 @@ def evaluate(exercise: Exercise, namespace: Mapping[str, Any]) -> Verdict:
         raise
     except NotImplementedError:
         return not_attempted()
-    except AnswerRaised as error:
+    except (AnswerRaised, InputUsed) as error:
         return Verdict(Outcome.EXCEPTION, str(error))
     except BaseException as error:  # SystemExit too: an answer must not end the kernel
         return Verdict(Outcome.EXCEPTION, describe(error))
@@ -74,7 +75,7 @@ class _Nowhere(io.TextIOBase):
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Swallow stdout, stderr and IPython displays."""
+    """Swallow stdout, stderr and IPython displays, and refuse input(): the grader has nobody to ask."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(_Nowhere()))
         stack.enter_context(contextlib.redirect_stderr(_Nowhere()))
@@ -82,4 +83,10 @@ def _silence() -> Iterator[None]:
             from IPython.utils.capture import capture_output
 
             stack.enter_context(capture_output(stdout=False, stderr=False, display=True))
+        before, builtins.input = builtins.input, _refuse_input
+        stack.callback(setattr, builtins, "input", before)
         yield
+
+
+def _refuse_input(prompt: object = "") -> NoReturn:
+    raise InputUsed("input() cannot be used: nobody is there to answer")

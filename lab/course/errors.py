@@ -28,6 +28,10 @@ class PredictionMissing(CourseError):
     """`reveal` was called before `predict`."""
 
 
+class InputUsed(CourseError):
+    """An answer asked the keyboard while it was checked."""
+
+
 class AnswerRaised(CourseError):
     """A student's function raised; the message holds the call and the error."""
 

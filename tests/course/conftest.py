@@ -17,7 +17,7 @@ from lab.course.grade import Chapter
 from lab.course.hygiene.form import KERNELSPEC
 from lab.course.normalise import LANGUAGE
 
-STORE = '''
+STORE = """
 from lab.course.calls import call
 from lab.course.exercise import Exercise, Option, Question, WrongAnswer
 from lab.course.verdict import passed, wrong
@@ -59,7 +59,7 @@ QUIZ = (
         Option("four", "two and two", right=True),
     )),
 )
-'''
+"""
 _SETUP = f"""\
 import sys, types
 store = types.ModuleType("lab.course.exercises.ch99")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import nbformat
+from nbformat.validator import iter_validate
 
 from lab.course.hygiene.finding import Finding
 from lab.course.notebook import CHECK_OUTPUT, KEEP, Cell, Notebook, exercise_of
@@ -19,19 +19,24 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 
 def check_form(notebook: Notebook) -> Iterator[Finding]:
     """Findings on the file as a whole, then on each cell's metadata."""
-    try:
-        nbformat.validate(notebook)
-    except nbformat.ValidationError as error:
-        yield Finding(f"not valid: {error.message.splitlines()[0][:200]}")
-        return
-    if notebook["nbformat_minor"] < 5:
-        yield Finding("format is older than 4.5, so that cells have no ids")
+    errors = iter_validate(notebook)  # type: ignore[no-untyped-call]
+    invalid = [_describe(error) for error in errors]
+    if not invalid and notebook["nbformat_minor"] < 5:
+        invalid.append(Finding("not valid: older than format 4.5, so that cells have no ids"))
+    if invalid:
+        yield from invalid
         return
     ids = Counter(cell["id"] for cell in notebook["cells"])
     yield from (Finding(f"cell id {name!r} occurs {count} times") for name, count in ids.items() if count > 1)
     yield from _check_metadata(notebook["metadata"])
     for number, cell in enumerate(notebook["cells"], 1):
         yield from (Finding(problem, number) for problem in _check_cell(cell))
+
+
+def _describe(error: Any) -> Finding:
+    """A finding for an error of the format's schema, with the place in the file."""
+    where = ".".join(str(step) for step in getattr(error, "relative_path", ()))
+    return Finding(f"not valid: {where}: {error.message.splitlines()[0][:200]}")
 
 
 def _check_metadata(metadata: dict[str, Any]) -> Iterator[Finding]:
