@@ -25,14 +25,25 @@ class ByteTokens(Protocol):
     def token_bytes(self, token: int, /) -> bytes: ...
 
 
-class Vocabulary:
-    """The bytes of every token, looked up once; and their text, for tokens that are whole characters (None: not)."""
+class Piece(NamedTuple):
+    """Text that may go out now, the number of tokens that count with it, and whether a stop string was found."""
 
-    __slots__ = ("bytes", "eos_id", "texts")
+    text: str
+    tokens: int
+    stopped: bool
+
+
+class Vocabulary:
+    """The bytes of every token, looked up once; and the piece that a token makes if nothing is held (None: depends).
+
+    Making those pieces once is worth it: almost every token of every request takes this way.
+    """
+
+    __slots__ = ("bytes", "eos_id", "pieces")
 
     def __init__(self, tokens: Sequence[bytes], eos_id: int) -> None:
         self.bytes = tuple(tokens)
-        self.texts = tuple(_whole_text(part) for part in self.bytes)
+        self.pieces = tuple(_whole_piece(part) for part in self.bytes)
         self.eos_id = eos_id
 
     @classmethod
@@ -44,14 +55,6 @@ class Vocabulary:
         return len(self.bytes)
 
 
-class Piece(NamedTuple):
-    """Text that may go out now, the number of tokens that count with it, and whether a stop string was found."""
-
-    text: str
-    tokens: int
-    stopped: bool
-
-
 class Detokenizer:
     """The text of one sequence.
 
@@ -59,27 +62,18 @@ class Detokenizer:
     after `finish`, there is nothing more to ask, and `held` are the trimmed tokens.
     """
 
-    __slots__ = (
-        "_bytes_held",
-        "_decoder",
-        "_held",
-        "_length",
-        "_starts",
-        "_stops",
-        "_vocabulary",
-        "published",
-    )
+    __slots__ = ("_clear", "_decoder", "_held", "_length", "_starts", "_stops", "_vocabulary", "published")
 
     def __init__(self, vocabulary: Vocabulary, stop: Sequence[str] = ()) -> None:
         self._vocabulary = vocabulary
         self._stops = tuple(stop)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._bytes_held = False
         self._held = ""  # text that may be the beginning of a stop string
-        self._length = 0  # characters made so far, published or held
+        self._length = 0  # characters that came this slow way so far, published or held
         self._starts: deque[int] = (
             deque()
-        )  # per unpublished token: characters that must be out for it to count
+        )  # for each token that waits: the length that must be out for it to count
+        self._clear = not self._stops  # nothing to search for and nothing held
         self.published = 0
 
     @property
@@ -89,16 +83,15 @@ class Detokenizer:
 
     def push(self, token: int, check_stop: bool = True) -> Piece:
         """Take one more token. With `check_stop` false no stop string ends or delays the text up to here."""
-        text = self._vocabulary.texts[token]
-        if text is not None and not self._stops and not self._bytes_held and not self._starts:
-            self._length += len(text)
+        piece = self._vocabulary.pieces[token]
+        if self._clear and piece is not None:
             self.published += 1
-            return Piece(text, 1, False)
+            return piece
         data = self._vocabulary.bytes[token]
         self._starts.append(self._length + (1 if data else 0))
-        new = self._decoder.decode(data)
-        self._bytes_held = bool(self._decoder.getstate()[0])
-        return self._release(new, check_stop)
+        piece = self._release(self._decoder.decode(data), check_stop)
+        self._clear = not (self._stops or self._starts or self._decoder.getstate()[0])
+        return piece
 
     def finish(self) -> Piece:
         """No token follows: whatever is held goes out, and an unfinished character becomes one U+FFFD."""
@@ -152,8 +145,8 @@ def held_length(text: str, stops: Sequence[str]) -> int:
     return longest
 
 
-def _whole_text(data: bytes) -> str | None:
+def _whole_piece(data: bytes) -> Piece | None:
     try:
-        return data.decode("utf-8")
+        return Piece(data.decode("utf-8"), 1, False)
     except UnicodeDecodeError:
         return None

@@ -83,6 +83,11 @@ def test_any_bytes_read_as_python_reads_them_with_replacement(data, cuts):
     assert tokens == len(cuts) + 1
 
 
+def test_a_whole_token_after_half_a_character_does_not_overtake_it():
+    out, *_ = run([b"a" + "é".encode()[:1], b"b", b"c"], [])
+    assert out == ["a", "\ufffdb", "c", ""]
+
+
 def test_an_unfinished_character_becomes_one_replacement_at_the_end():
     out, *_ = run([b"a", "🙂".encode()[:3]], [])
     assert out == ["a", "", "\ufffd"]
@@ -102,6 +107,11 @@ def test_tokens_behind_a_stop_string_are_held_for_good_and_one_that_it_cuts_coun
         ("", 0, True),
     ]
     assert detokenizer.held == 2
+
+
+def test_a_token_without_text_counts_at_once_unless_something_is_held():
+    detokenizer = Detokenizer(Vocabulary([b"", b"a", b"x"], eos_id=0), ["ab"])
+    assert [detokenizer.push(token)[:2] for token in (0, 1, 0, 2)] == [("", 1), ("", 0), ("", 0), ("ax", 3)]
 
 
 def test_text_before_min_tokens_is_not_searched():

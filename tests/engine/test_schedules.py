@@ -100,8 +100,8 @@ class Run:
         raise AssertionError(f"still busy: {self.driver.loop.snapshot()}")
 
 
-@given(st.lists(actions, max_size=60))
-@settings(deadline=None, max_examples=150)
+@given(st.lists(actions, min_size=5, max_size=80))
+@settings(deadline=None, max_examples=500)
 def test_every_submit_ends_once_and_every_slot_comes_back(new_driver, submit, schedule):
     run = Run(new_driver(slots=3, max_len=16, prefill_chunk=4), submit)
     for action in schedule:
@@ -119,8 +119,8 @@ def test_every_submit_ends_once_and_every_slot_comes_back(new_driver, submit, sc
     assert all(count == 1 for count in starts.values())
 
 
-@given(st.lists(actions, max_size=40))
-@settings(deadline=None, max_examples=60)
+@given(st.lists(actions, min_size=5, max_size=60))
+@settings(deadline=None, max_examples=150)
 def test_neighbours_change_no_token(new_driver, submit, schedule):
     """A request that nobody aborts gets the text that it gets alone, whatever happens around it."""
     alone = new_driver(slots=3, max_len=16, prefill_chunk=4)
