@@ -159,17 +159,27 @@ class Workbook:
         return found
 
 
-@pytest.fixture
-def workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbook:
+def _make(folder: Path, patch: pytest.MonkeyPatch) -> Workbook:
     store = types.ModuleType("lab.course.exercises.ch99")
     exec(STORE, store.__dict__)
-    monkeypatch.setitem(sys.modules, store.__name__, store)
-    root = tmp_path / "workbook"
-    for folder in ("chapters", "evidence"):
-        (root / folder).mkdir(parents=True)
+    patch.setitem(sys.modules, store.__name__, store)
+    root = folder / "workbook"
+    for name in ("chapters", "evidence"):
+        (root / name).mkdir(parents=True)
     notebook = _chapter(store)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     (root / "chapters" / "99_tiny.ipynb").write_text(text, encoding="utf-8")
     chapters = {"99": Chapter("99_tiny.ipynb", notebook, store.EXERCISES)}
-    monkeypatch.setenv("LAB_ROOT", str(root))
-    return Workbook(root, notebook, chapters, tmp_path / "submissions")
+    patch.setenv("LAB_ROOT", str(root))
+    return Workbook(root, notebook, chapters, folder / "submissions")
+
+
+@pytest.fixture(scope="session")
+def make_workbook() -> Callable[[Path, pytest.MonkeyPatch], Workbook]:
+    """For fixtures that live longer than one test."""
+    return _make
+
+
+@pytest.fixture
+def workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbook:
+    return _make(tmp_path, monkeypatch)
