@@ -1,0 +1,96 @@
+"""uvicorn's HTTP protocols with two additions: small buffers, and a way to abort the socket.
+
+ASGI gives an application no way to drop a connection whose reader has stopped: to close it politely waits
+for that reader too. So each connection puts a ``Connection`` into ``scope["state"]``, from where the
+application can abort it. And it shrinks the buffers behind ``send``: by default a client that reads
+nothing would look healthy for thousands of events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_STATE = "lab.connection"
+
+
+class Connection:
+    """One TCP connection, as the application may see it. ``lost`` is True once it is gone, whoever ended it."""
+
+    __slots__ = ("_transport", "lost")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.lost = False
+
+    def abort(self) -> None:
+        """Drops the connection now, with all that is buffered. A second call does nothing."""
+        self._transport.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class SocketBuffers:
+    """Bytes that may wait behind ``send``: in the kernel (``SO_SNDBUF``) and in the transport. None: the default."""
+
+    send_buffer: int | None = None
+    high_water: int | None = None
+
+    def apply(self, transport: asyncio.Transport) -> None:
+        """Sets both on a fresh connection."""
+        if self.high_water is not None:
+            transport.set_write_buffer_limits(high=self.high_water)
+        if self.send_buffer is not None:
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer)
+
+
+def connection_of(scope: Scope) -> Connection | None:
+    """The connection of a request; None under a server that does not run these protocols."""
+    connection = scope.get("state", {}).get(_STATE)
+    return connection if isinstance(connection, Connection) else None
+
+
+def http_protocol(buffers: SocketBuffers, implementation: str = "httptools") -> type[asyncio.Protocol]:
+    """The protocol class for uvicorn's ``http`` setting; ``implementation`` is ``httptools`` or ``h11``."""
+    base = {"httptools": _HttpTools, "h11": _H11}[implementation]
+    return type(base.__name__, (base,), {"buffers": buffers})
+
+
+class _HttpTools(HttpToolsProtocol):
+    buffers = SocketBuffers()
+    connection: Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.connection, self.app_state = _equip(transport, self.buffers, self.app_state)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connection.lost = True
+        super().connection_lost(exc)
+
+
+class _H11(H11Protocol):
+    buffers = SocketBuffers()
+    connection: Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.connection, self.app_state = _equip(transport, self.buffers, self.app_state)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connection.lost = True
+        super().connection_lost(exc)
+
+
+def _equip(
+    transport: asyncio.Transport, buffers: SocketBuffers, app_state: dict[str, Any]
+) -> tuple[Connection, dict[str, Any]]:
+    """The connection, and the state that uvicorn copies into the scope of each of its requests."""
+    buffers.apply(transport)
+    connection = Connection(transport)
+    return connection, {**app_state, _STATE: connection}

@@ -1,0 +1,322 @@
+"""A scripted engine, a service on it, and an ASGI client that a test drives step by step."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from lab.core.clock import VirtualClock
+from lab.core.record import RequestRecord
+from lab.core.sse import SSEParser
+from lab.engine.config import EngineInfo
+from lab.engine.messages import (
+    Abort,
+    Aborted,
+    Command,
+    Credit,
+    Delta,
+    Done,
+    Event,
+    Failed,
+    Parked,
+    Resumed,
+    Started,
+    Submit,
+)
+from lab.http.protocol import _STATE, Connection
+from lab.server.request import Request
+from lab.server.service import Service
+from lab.server.settings import ServerSettings
+
+TURNS = 12  # turns of the loop that any chain of wake-ups here fits into
+
+
+async def settle() -> None:
+    """Lets everything run that can run now. Nothing here waits for the clock, so this is exact, not a sleep."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+class FakeTokenizer:
+    """One token per character; characters beyond the vocabulary wrap around."""
+
+    eos_id = 0
+    bos_id = 0
+    vocab_size = 128
+
+    def encode(self, text: str, bos: bool = True) -> list[int]:
+        return [ord(letter) % 127 + 1 for letter in text]
+
+    def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        return self.encode("".join(message["content"] for message in messages)) or [1]
+
+
+class FakeHost:
+    """An engine that does what the test says, and remembers what it was told."""
+
+    def __init__(self, clock: VirtualClock, slots: int = 4) -> None:
+        self.info = EngineInfo("lab-1m", "fp-fake", slots, 64, 128, "cpu")
+        self.clock = clock
+        self.alive = True
+        self.commands: list[Command] = []
+        self.on_events: Callable[[list[Event]], None] = lambda events: None
+        self.on_exit: Callable[[int | None], None] = lambda code: None
+
+    def post(self, commands: Sequence[Command]) -> None:
+        self.commands.extend(commands)
+
+    def close(self, timeout: float = 5.0) -> None:
+        self.alive = False
+
+    def of(self, kind: type, attempt: str | None = None) -> list[Any]:
+        """The commands of a kind, in order."""
+        return [c for c in self.commands if type(c) is kind and attempt in (None, getattr(c, "attempt_id", None))]
+
+    @property
+    def attempt(self) -> str:
+        """The attempt that was submitted last."""
+        return str(self.of(Submit)[-1].attempt_id)
+
+    def credits(self, attempt: str) -> int:
+        return sum(credit.n for credit in self.of(Credit, attempt))
+
+    # Each says one thing about an attempt (the last one submitted unless named), as one batch.
+
+    def say(self, *events: Event) -> None:
+        self.on_events(list(events))
+
+    def started(self, attempt: str | None = None) -> None:
+        self.say(Started(attempt or self.attempt, self.clock.now()))
+
+    def delta(self, *texts: str, tokens: int = 1, attempt: str | None = None, index: int = 0) -> None:
+        now = self.clock.now()
+        self.say(*(Delta(attempt or self.attempt, text, tokens, index + n, now) for n, text in enumerate(texts)))
+
+    def done(self, generated: int, reason: Any = "stop", trimmed: int = 0, attempt: str | None = None) -> None:
+        self.say(Done(attempt or self.attempt, reason, generated, trimmed, self.clock.now()))
+
+    def parked(self, attempt: str | None = None) -> None:
+        self.say(Parked(attempt or self.attempt, self.clock.now()))
+
+    def resumed(self, attempt: str | None = None) -> None:
+        self.say(Resumed(attempt or self.attempt, self.clock.now()))
+
+    def aborted(self, generated: int, discarded: int = 0, attempt: str | None = None) -> None:
+        self.say(Aborted(attempt or self.attempt, generated, discarded, self.clock.now()))
+
+    def failed(self, message: str = "broken", attempt: str | None = None) -> None:
+        self.say(Failed(attempt or self.attempt, message, self.clock.now()))
+
+
+class FakeTransport:
+    """What ``Connection.abort`` reaches: the call ends with ``http.disconnect``, as uvicorn does it."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.aborts = 0
+
+    def abort(self) -> None:
+        self.aborts += 1
+        self._call.disconnect()
+
+
+class Call:
+    """One ASGI call with a hand-made ``receive`` and ``send``.
+
+    ``block`` makes every later ``send`` wait until ``unblock``, like a socket whose reader has stopped. After
+    ``disconnect`` a ``send`` returns and does nothing, as uvicorn's does.
+    """
+
+    def __init__(self, app: Any, scope: dict[str, Any], body: bytes) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.gone = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+        self.transport = FakeTransport(self)
+        self.connection = Connection(self.transport)  # type: ignore[arg-type]
+        scope.setdefault("state", {})[_STATE] = self.connection
+        self.blocked_sends = 0
+        self.task = asyncio.create_task(app(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        return await self._incoming.get()
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if not self._writable.is_set():
+            self.blocked_sends += 1
+            await self._writable.wait()
+        if not self.gone:
+            self.messages.append(message)
+
+    def disconnect(self) -> None:
+        """The connection is lost, whoever closed it."""
+        self.gone = self.connection.lost = True
+        self._incoming.put_nowait({"type": "http.disconnect"})
+        self._writable.set()
+
+    def block(self) -> None:
+        self._writable.clear()
+
+    def unblock(self) -> None:
+        self._writable.set()
+
+    @property
+    def status(self) -> int | None:
+        starts = [message for message in self.messages if message["type"] == "http.response.start"]
+        assert len(starts) <= 1
+        return starts[0]["status"] if starts else None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.messages[0]["headers"]}
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.messages[1:])
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.messages) and self.messages[-1].get("more_body", False) is False and len(self.messages) > 1
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The data of every event so far, decoded; ``[DONE]`` stays as it is."""
+        parser = SSEParser()
+        return [e.data if e.data == "[DONE]" else json.loads(e.data) for e in parser.feed(self.body)]
+
+    @property
+    def text(self) -> str:
+        """What a chat or completion client has read so far."""
+        parts = []
+        for chunk in self.events:
+            for choice in chunk.get("choices", ()) if isinstance(chunk, dict) else ():
+                parts.append(choice.get("text") or choice.get("delta", {}).get("content") or "")
+        return "".join(parts)
+
+    @property
+    def error_code(self) -> str | None:
+        """The code of the error, in-band or as the whole body."""
+        if self.status == 200:
+            errors = [e["error"]["code"] for e in self.events if isinstance(e, dict) and "error" in e]
+            assert len(errors) <= 1
+            return errors[0] if errors else None
+        return None if self.status is None else str(self.json["error"]["code"])
+
+    @property
+    def finish_reasons(self) -> list[str]:
+        found = [c["choices"][0]["finish_reason"] for c in self.events if isinstance(c, dict) and c.get("choices")]
+        return [reason for reason in found if reason is not None]
+
+
+class Bench:
+    """A service on a scripted engine and a clock that stands still."""
+
+    def __init__(self, settings: ServerSettings, slots: int) -> None:
+        self.clock = VirtualClock(100.0)
+        self.host = FakeHost(self.clock, slots)
+        self.records: list[RequestRecord] = []
+        self.service = Service(
+            settings, self._start, lambda model: FakeTokenizer(), self.records.append, self.clock
+        )
+        self.calls: list[Call] = []
+
+    def _start(self, on_events: Any, on_exit: Any) -> FakeHost:
+        self.host.on_events, self.host.on_exit = on_events, on_exit
+        return self.host
+
+    @property
+    def owner(self) -> Any:
+        return self.service.owner
+
+    def call(
+        self,
+        path: str = "/v1/completions",
+        body: Any = None,
+        method: str = "POST",
+        headers: dict[str, str] | None = None,
+        client: tuple[str, int] | None = ("127.0.0.1", 50000),
+        app: Any = None,
+    ) -> Call:
+        """Starts an ASGI call; ``await settle()`` lets it run."""
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": b"",
+            "scheme": "http",
+            "headers": [(n.lower().encode(), v.encode()) for n, v in (headers or {}).items()],
+            "client": client,
+            "server": ("127.0.0.1", 8000),
+        }
+        call = Call(app or self.service.app, scope, raw)
+        self.calls.append(call)
+        return call
+
+    def completion(self, stream: bool = True, prompt: str = "hello", **extra: Any) -> Call:
+        """A completion request, streamed unless told otherwise."""
+        return self.call(body={"model": "lab-1m", "prompt": prompt, "stream": stream, **extra})
+
+    def pass_time(self, seconds: float) -> None:
+        """Moves the clock, and does what the timer would do then."""
+        self.clock.advance(seconds)
+        self.owner.check_limits()
+
+    def the_request(self) -> Request:
+        (request,) = self.owner._open.values()
+        return request
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def bench() -> Callable[..., Any]:
+    """``async with bench(capacity=4) as b:`` gives a started ``Bench``.
+
+    When the block ends nothing may be left: no open request, no task, no record missing or made twice.
+    """
+
+    @asynccontextmanager
+    async def make(slots: int = 4, **settings: Any) -> AsyncIterator[Bench]:
+        before = asyncio.all_tasks()
+        b = Bench(ServerSettings(**{"ping_interval": 0} | settings), slots)
+        await b.service.start()
+        try:
+            yield b
+            await settle()
+            for call in b.calls:
+                assert call.task.done(), "a call has not returned"
+                call.task.result()
+        finally:
+            for call in b.calls:
+                call.task.cancel()
+            await asyncio.gather(*(call.task for call in b.calls), return_exceptions=True)
+            await b.service.stop()
+        await settle()
+        assert not b.owner._open
+        assert not b.owner._line
+        assert asyncio.all_tasks() == before
+        ids = [record.request_id for record in b.records]
+        assert len(ids) == len(set(ids)), "a request has two records"
+        for submit in b.host.of(Submit):
+            assert len(b.host.of(Abort, submit.attempt_id)) <= 1
+
+    return make
