@@ -141,13 +141,12 @@ class Limits:
 
     def on_model_done(self, now: float) -> None:
         """FLUSHING: nothing more is expected of the model, only of the reader and of the clock."""
-        self._queue_at = _NEVER
         self._ttft_at = _NEVER
         self._idle_at = _NEVER
 
     def next_due(self) -> float | None:
         """The earliest instant at which something can be due; None when no limit runs."""
-        at = min(self._overall_at, self._queue_at, self._ttft_at, self._idle_at, self._stall_at)
+        at = min(self._instants())
         return None if at == _NEVER else at
 
     def due(self, now: float) -> Reason | None:

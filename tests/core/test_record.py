@@ -257,6 +257,19 @@ def test_one_token_has_no_tpot_and_no_decode_time():
     assert (row.tpot_ms, row.tpot_sent_ms, row.decode_ms, row.ttft_ms) == (None, None, 0.0, 1000.0)
 
 
+def test_a_token_that_comes_in_a_park_had_been_on_its_way():
+    stamps = Stamps(0.0, 0.0)
+    stamps.on_started(0.0)
+    stamps.on_token(1.0)
+    stamps.on_parked(2.0)
+    stamps.on_token(4.0)
+    stamps.on_resumed(9.0)
+    stamps.on_ended(9.0)
+    stamps.on_closed(10.0)
+    row = record(Reason.DRAIN, stamps=stamps, counts=TokenCounts(generated=2, sent=2))
+    assert (row.decode_ms, row.parked_ms, row.transfer_ms, row.clock_anomalies) == (1000, 7000, 1000, 0)
+
+
 def test_a_resume_without_a_park_is_nothing():
     stamps = Stamps(0.0, 0.0)
     stamps.on_resumed(5.0)
