@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from lab.course.grade import Chapter
-from lab.course.hygiene.form import KERNELSPEC
-from lab.course.normalise import LANGUAGE
+from lab.course.notebook import KERNELSPEC, LANGUAGE
 
 STORE = """
 from lab.course.calls import call
