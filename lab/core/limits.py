@@ -111,7 +111,10 @@ class Limits:
         self._idle_at = now + self._idle
 
     def on_token(self, now: float) -> None:
-        """One event with one or more tokens was published and waits for its reader."""
+        """One event with one or more tokens was published and waits for its reader.
+
+        Without streaming the event is collected at once, so ``on_credit`` follows at once.
+        """
         self._ttft_at = _NEVER
         if not self._parked:
             self._idle_at = now + self._idle

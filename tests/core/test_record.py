@@ -271,9 +271,11 @@ def test_a_token_that_comes_in_a_park_had_been_on_its_way():
 
 
 def test_a_resume_without_a_park_is_nothing():
-    stamps = Stamps(0.0, 0.0)
+    stamps = Stamps(1.0, 2.0)
     stamps.on_resumed(5.0)
-    assert stamps.parked == 0.0
+    known = {name: value for name, value in stamps.snapshot().items() if value is not None}
+    assert known == {"arrived_at": 1.0, "accepted_at": 2.0, "parked": 0.0, "parked_before_last": 0.0}
+    assert "'arrived_at': 1.0" in repr(stamps)
 
 
 def test_a_negative_interval_is_unknown_and_counted():
