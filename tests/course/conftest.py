@@ -117,7 +117,12 @@ def _chapter(store: types.ModuleType) -> dict[str, Any]:
             )
         )
     cells.append(code("leak_check()", len(cells) + 1, "no leaks\n"))
-    title = {"cell_type": "markdown", "id": "c0", "metadata": {}, "source": _PROSE.splitlines(keepends=True)}
+    title = {
+        "cell_type": "markdown",
+        "id": "c0",
+        "metadata": {},
+        "source": _PROSE.rstrip().splitlines(keepends=True),
+    }
     return {
         "cells": [title, *cells],
         "metadata": {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, "lab": {"chapter": "99"}},
