@@ -114,10 +114,9 @@ class Lifecycle:
             raise TransitionError(f"{reason} in {self.state}: the model did not say so")
         self.state = State.ENDED
         self.reason = reason
-        # Taken off before the call, so that not even a callback that re-enters can run it twice.
-        callback, self._on_finish = self._on_finish, None
-        if callback is not None:
-            callback(reason)
+        # Only now: a callback that raises, or calls back in, finds a request that has ended.
+        if self._on_finish is not None:
+            self._on_finish(reason)
         return True
 
     def snapshot(self) -> dict[str, Any]:

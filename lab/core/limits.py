@@ -111,7 +111,10 @@ class Limits:
         self._idle_at = now + self._idle
 
     def on_token(self, now: float) -> None:
-        """One event with one or more tokens was published and waits for its reader."""
+        """One event with one or more tokens was published and waits for its reader.
+
+        Without streaming the event is collected at once, so ``on_credit`` follows at once.
+        """
         self._ttft_at = _NEVER
         if not self._parked:
             self._idle_at = now + self._idle
@@ -141,13 +144,12 @@ class Limits:
 
     def on_model_done(self, now: float) -> None:
         """FLUSHING: nothing more is expected of the model, only of the reader and of the clock."""
-        self._queue_at = _NEVER
         self._ttft_at = _NEVER
         self._idle_at = _NEVER
 
     def next_due(self) -> float | None:
         """The earliest instant at which something can be due; None when no limit runs."""
-        at = min(self._overall_at, self._queue_at, self._ttft_at, self._idle_at, self._stall_at)
+        at = min(self._instants())
         return None if at == _NEVER else at
 
     def due(self, now: float) -> Reason | None:

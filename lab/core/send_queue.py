@@ -1,7 +1,7 @@
 """Backpressure for one request: credits on the engine's side, a bounded queue on the request's side.
 
-One credit is one event. The engine takes a credit before it computes a token and the request gives it
-back when the event left its queue, so the queue can never be asked to hold more than ``capacity`` events.
+One credit is one event. The engine takes a credit before it computes a token, and the request gives it
+back when the event was handed to the socket, so the queue is never asked to hold more than ``capacity``.
 The two halves share nothing but the messages between them: the engine never waits for a client.
 
 ``capacity`` is the high mark. There the request is parked, and it is armed again when no more than ``low``
@@ -66,7 +66,7 @@ class Credits:
         return self.give_back(1)
 
     def give_back(self, n: int) -> bool:
-        """``n`` events have left the queue.
+        """``n`` events were handed over.
 
         :returns: True if this call re-armed a parked request: exactly once per crossing of the low mark.
         :raises CapacityError: when ``n`` is negative or more than is out. Nothing is changed then.

@@ -14,6 +14,7 @@ from lab.core.errors import SSEError
 _BOM = b"\xef\xbb\xbf"
 _FORBIDDEN = re.compile(r"[\r\n\0]")
 _MAX_RETRY_DIGITS = 18  # 30 million years in milliseconds; also keeps int() away from its own digit limit
+_RETRY = re.compile(rf"0*([0-9]{{1,{_MAX_RETRY_DIGITS}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +156,13 @@ class SSEParser:
         content = piece.rstrip(b"\r\n")
         if self._block.held + len(self._line) + len(content) > self.max_event_bytes:
             raise SSEError(f"an event is larger than {self.max_event_bytes} bytes")
-        self._line += content
         if len(content) == len(piece):
+            self._line += content
             return
-        line = bytes(self._line)
-        self._line.clear()
+        line = content
+        if self._line:
+            line = bytes(self._line) + content
+            self._line.clear()
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(_BOM)
@@ -183,12 +186,8 @@ class SSEParser:
             if "\0" not in value:
                 block.id = value
         elif name == b"retry":
-            if (
-                value.isascii()
-                and value.isdigit()
-                and len(digits := value.lstrip("0") or "0") <= _MAX_RETRY_DIGITS
-            ):
-                block.retry = self.retry = int(digits)
+            if match := _RETRY.fullmatch(value):
+                block.retry = self.retry = int(match[1])
         else:
             return  # unknown fields are ignored, so that the format can grow
         block.held += len(raw) + 1

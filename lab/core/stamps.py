@@ -79,3 +79,10 @@ class Stamps:
     def on_closed(self, now: float) -> None:
         """The response is closed: the last send returned, or the socket is gone."""
         self.closed_at = now
+
+    def snapshot(self) -> dict[str, float | None]:
+        """Every instant, and the sums of parked time, in seconds."""
+        return {name: getattr(self, name) for name in self.__slots__ if not name.startswith("_")}
+
+    def __repr__(self) -> str:
+        return f"Stamps({self.snapshot()})"

@@ -47,6 +47,7 @@ def plan(root: Path, chapter: Path, *, port: int | None, browser: bool) -> Launc
         f"--ServerApp.ip={HOST}",
         f"--ServerApp.port={chosen}",
         "--ServerApp.port_retries=0",
+        "--ServerApp.kernel_websocket_connection_class=lab.course.kernel_socket.PromptConnection",
         f"--LabApp.default_url={target}",
         "--ServerApp.log_level=WARN",
         "--LabApp.log_level=WARN",

@@ -13,9 +13,11 @@ from lab.course.kernel import environment
 
 CELL_TIMEOUT = 60  # seconds
 
-# lax: only cells with the tag nbval-check-output are compared; current-env: this interpreter, whatever
-# kernel the file names; randomly: cells in another order fail, as each needs those before it;
-# noconftest and the own ini: no file beside a notebook may change what a result means
+# lax: only cells with the tag nbval-check-output are compared
+# current-env: this interpreter, whatever kernel the file names
+# no:randomly: every cell needs those before it
+# nbval_plugin: private sockets, and a dead kernel is noticed at once
+# noconftest, -c: no file beside a notebook may change what a result means
 NBVAL_FLAGS = (
     "--nbval-lax",
     "--nbval-current-env",
@@ -23,6 +25,8 @@ NBVAL_FLAGS = (
     "no:randomly",
     "-p",
     "no:cacheprovider",
+    "-p",
+    "lab.course.nbval_plugin",
     "--noconftest",
     "-c",
     str(Path(__file__).with_name("nbval.ini")),

@@ -6,17 +6,18 @@ import copy
 import re
 from typing import Any
 
-from lab.course.hygiene.form import CELL_KEYS, KERNELSPEC, NOTEBOOK_KEYS
-from lab.course.notebook import WIDGET_VIEW, Cell, Notebook, joined, source
+from lab.course.notebook import (
+    CELL_KEYS,
+    KERNELSPEC,
+    LANGUAGE,
+    NOTEBOOK_KEYS,
+    WIDGET_VIEW,
+    Cell,
+    Notebook,
+    joined,
+    source,
+)
 
-LANGUAGE = {
-    "codemirror_mode": {"name": "ipython", "version": 3},
-    "file_extension": ".py",
-    "mimetype": "text/x-python",
-    "name": "python",
-    "nbconvert_exporter": "python",
-    "pygments_lexer": "ipython3",
-}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 
 

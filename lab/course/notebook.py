@@ -14,6 +14,18 @@ Cell = dict[str, Any]
 
 CHECK_OUTPUT = "nbval-check-output"
 KEEP = "lab-keep"
+# the metadata that a stored chapter may have, and the kernel that it names
+NOTEBOOK_KEYS = {"kernelspec", "language_info", "lab"}
+CELL_KEYS = {"tags", "lab", "editable", "deletable", "jupyter"}
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 

@@ -7,6 +7,7 @@ termination signals are left to the parent, which first lets its streams end.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
@@ -76,6 +77,7 @@ def main() -> int:
 
         config = EngineConfig(**json.loads(sys.argv[1]))
         runner, vocabulary, info = load_engine(config)
+        gc.freeze()  # a full collection over all that torch brings would hold up every stream for 0.2 s
         send(pickle.dumps(info))
         EngineLoop(runner, vocabulary, PipeMailbox(0), config.prefill_chunk).run(publish)
     except LabError as error:

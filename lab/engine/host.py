@@ -13,7 +13,7 @@ from lab.engine.config import EngineConfig, EngineInfo
 from lab.engine.messages import Command, Event
 
 OnEvents = Callable[[list[Event]], None]
-OnExit = Callable[[int | None], None]
+OnExit = Callable[[int | None], None]  # exit code; negative for a signal, None for a thread
 
 
 class EngineHost(Protocol):
@@ -41,14 +41,20 @@ class EngineHost(Protocol):
         ...
 
 
-def start_thread(config: EngineConfig, on_events: OnEvents) -> EngineHost:
+def _ignore(code: int | None) -> None:
+    """The `on_exit` of a caller who does not care."""
+
+
+def start_thread(config: EngineConfig, on_events: OnEvents, on_exit: OnExit = _ignore) -> EngineHost:
     """Run an engine in a thread of this process: for notebooks and tests.
+
+    `on_exit` is called once, with None, when the loop or `on_events` raised: then nothing more will come.
 
     :raises ModelError: when the model cannot be loaded.
     """
     from lab.engine.thread_host import ThreadHost  # torch is imported only here
 
-    return ThreadHost(config, on_events)
+    return ThreadHost(config, on_events, on_exit)
 
 
 def start_process(config: EngineConfig, on_events: OnEvents, on_exit: OnExit) -> EngineHost:

@@ -14,12 +14,8 @@ ends those that were in it; the loop lives on. Nothing here knows how messages t
 
 from __future__ import annotations
 
-import heapq
 import logging
-from bisect import insort
-from collections import deque
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -47,20 +43,16 @@ from lab.engine.messages import (
     Stop,
     Submit,
 )
+from lab.engine.roster import Roster
 from lab.engine.runner import Runner
 from lab.engine.sampler import choose
 from lab.engine.sequence import Sequence, Stage, check_submit
 
 _log = logging.getLogger(__name__)
-_by_slot = attrgetter("slot")
 
 
 class EngineLoop:
-    """Sequences in dense slots: continuous batching, chunked prefill, credits.
-
-    Every live sequence is in `_live`, and by its stage in exactly one of `_waiting`, `_prefilling`, `_decoding` and
-    `_parked`; one that is not waiting holds exactly one slot, and every other slot is in `_free`.
-    """
+    """Sequences in dense slots: continuous batching, chunked prefill, credits."""
 
     def __init__(
         self,
@@ -75,12 +67,7 @@ class EngineLoop:
         self._mailbox = mailbox
         self._prefill_chunk = prefill_chunk
         self._clock = clock or MonotonicClock()
-        self._live: dict[str, Sequence] = {}
-        self._waiting: dict[str, Sequence] = {}
-        self._parked: dict[str, Sequence] = {}
-        self._prefilling: deque[Sequence] = deque()
-        self._decoding: list[Sequence] = []  # in the order of their slots: neighbours are read in place
-        self._free = list(range(runner.slots))  # a heap: the lowest slot first, to keep the rows together
+        self._roster = Roster(runner.slots)
         self._in_step: list[Sequence] = []  # sequences for which the running step computes a token
         self._events: list[Event] = []
         self._steps = 0
@@ -96,7 +83,7 @@ class EngineLoop:
     @property
     def idle(self) -> bool:
         """True when a step would do nothing until a command arrives."""
-        return not (self._decoding or self._prefilling or (self._waiting and self._free))
+        return self._roster.idle
 
     def step(self) -> list[Event]:
         """Do one step and return what happened, `Stepped` last; an empty list when nothing did."""
@@ -123,18 +110,8 @@ class EngineLoop:
                 publish(events)
 
     def snapshot(self) -> dict[str, Any]:
-        """Who is where: attempt ids by stage, slots by attempt, free slots."""
-        return {
-            "waiting": list(self._waiting),
-            "prefilling": [sequence.attempt_id for sequence in self._prefilling],
-            "decoding": [sequence.attempt_id for sequence in self._decoding],
-            "parked": list(self._parked),
-            "slots": {name: sequence.slot for name, sequence in self._live.items() if sequence.slot >= 0},
-            "outstanding": {name: sequence.credits.outstanding for name, sequence in self._live.items()},
-            "free": sorted(self._free),
-            "steps": self._steps,
-            "stopped": self.stopped,
-        }
+        """Who is where (see `Roster.snapshot`), and how many steps were done."""
+        return self._roster.snapshot() | {"steps": self._steps, "stopped": self.stopped}
 
     # Commands
 
@@ -147,27 +124,27 @@ class EngineLoop:
             self._events.append(Failed(submit.attempt_id, "the engine has stopped", self._clock.now()))
             return
         try:
-            if submit.attempt_id in self._live:
+            if submit.attempt_id in self._roster.live:
                 raise SubmitError(f"attempt {submit.attempt_id} is already here; the first submit goes on")
             check_submit(submit, self._runner.max_len, len(self._vocabulary))
             sequence = Sequence(submit, self._vocabulary)
         except (SubmitError, TypeError, ValueError) as error:
             self._events.append(Failed(submit.attempt_id, str(error), self._clock.now(), invalid=True))
             return
-        self._live[sequence.attempt_id] = self._waiting[sequence.attempt_id] = sequence
+        self._roster.add(sequence)
 
     def _on_abort(self, abort: Abort) -> None:
-        sequence = self._live.get(abort.attempt_id)
+        sequence = self._roster.live.get(abort.attempt_id)
         if sequence is not None:
             self._abort(sequence)
 
     def _abort(self, sequence: Sequence) -> None:
         discarded = sum(row is sequence for row in self._in_step)
-        self._release(sequence)
+        self._roster.release(sequence)
         self._events.append(Aborted(sequence.attempt_id, sequence.generated, discarded, self._clock.now()))
 
     def _on_credit(self, credit: Credit) -> None:
-        sequence = self._live.get(credit.attempt_id)
+        sequence = self._roster.live.get(credit.attempt_id)
         if sequence is None:
             return
         try:
@@ -176,8 +153,7 @@ class EngineLoop:
             self._fail(sequence, error)
             return
         if rearmed:
-            del self._parked[sequence.attempt_id]
-            self._run(sequence)
+            self._roster.resume(sequence)
             self._events.append(Resumed(sequence.attempt_id, self._clock.now()))
 
     def _on_ping(self, ping: Ping) -> None:
@@ -185,17 +161,13 @@ class EngineLoop:
 
     def _on_stop(self, _: Stop) -> None:
         self.stopped = True
-        for sequence in list(self._live.values()):
+        for sequence in list(self._roster.live.values()):
             self._abort(sequence)
 
     # The model
 
     def _admit(self) -> None:
-        while self._waiting and self._free:
-            sequence = self._waiting.pop(next(iter(self._waiting)))
-            sequence.slot = heapq.heappop(self._free)
-            sequence.stage = Stage.PREFILL
-            self._prefilling.append(sequence)
+        while (sequence := self._roster.admit()) is not None:
             self._events.append(Started(sequence.attempt_id, self._clock.now()))
 
     def _compute(self) -> tuple[int, int, list[int]]:
@@ -220,8 +192,8 @@ class EngineLoop:
     def _prefill(self) -> tuple[int, list[Sequence], list[Tensor]]:
         """The next chunks: prompt tokens computed, the sequences whose prompt is complete, their logits [1, V]."""
         budget, complete, logits = self._prefill_chunk, [], []
-        while budget and self._prefilling:
-            sequence = self._prefilling[0]
+        while budget and self._roster.prefilling:
+            sequence = self._roster.prefilling[0]
             chunk = sequence.prompt[sequence.computed : sequence.computed + budget]
             try:
                 after = self._runner.prefill(chunk, sequence.slot, sequence.computed)
@@ -231,7 +203,7 @@ class EngineLoop:
             budget -= len(chunk)
             sequence.computed += len(chunk)
             if sequence.computed == len(sequence.prompt):
-                self._prefilling.popleft()
+                self._roster.prefilling.popleft()
                 sequence.credits.reserve()  # the first credit is always there
                 complete.append(sequence)
                 logits.append(after[None])
@@ -239,14 +211,13 @@ class EngineLoop:
 
     def _rows_with_credit(self) -> list[Sequence]:
         """The rows of this step; a sequence without credit leaves the batch and keeps its slot."""
-        rows = [sequence for sequence in self._decoding if sequence.credits.reserve()]
-        if len(rows) < len(self._decoding):
-            for sequence in self._decoding:
+        decoding = self._roster.decoding
+        rows = [sequence for sequence in decoding if sequence.credits.reserve()]
+        if len(rows) < len(decoding):
+            for sequence in decoding.copy():
                 if sequence.credits.parked:
-                    sequence.stage = Stage.PARKED
-                    self._parked[sequence.attempt_id] = sequence
+                    self._roster.park(sequence)
                     self._events.append(Parked(sequence.attempt_id, self._clock.now()))
-            self._decoding = rows.copy()
         return rows
 
     def _decode(self, rows: list[Sequence]) -> Tensor | None:
@@ -294,16 +265,12 @@ class EngineLoop:
         else:
             sequence.credits.cancel()
         if sequence.reason is not None:
-            self._release(sequence)
+            self._roster.release(sequence)
             self._events.append(
                 Done(sequence.attempt_id, sequence.reason, sequence.generated, sequence.trimmed, at)
             )
         elif sequence.stage is Stage.PREFILL:
-            self._run(sequence)
-
-    def _run(self, sequence: Sequence) -> None:
-        sequence.stage = Stage.DECODE
-        insort(self._decoding, sequence, key=_by_slot)
+            self._roster.run(sequence)
 
     def _fail_all(self, sequences: list[Sequence], error: Exception) -> None:
         for sequence in sequences:
@@ -311,35 +278,20 @@ class EngineLoop:
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
         _log.error("attempt %s failed", sequence.attempt_id, exc_info=error)
-        self._release(sequence)
+        self._roster.release(sequence)
         self._events.append(
             Failed(sequence.attempt_id, f"{type(error).__name__}: {error}", self._clock.now())
         )
 
-    def _release(self, sequence: Sequence) -> None:
-        """The one way out: off every list, and the slot is free."""
-        del self._live[sequence.attempt_id]
-        if sequence.stage is Stage.WAITING:
-            del self._waiting[sequence.attempt_id]
-        elif sequence.stage is Stage.PARKED:
-            del self._parked[sequence.attempt_id]
-        elif sequence.stage is Stage.DECODE:
-            self._decoding.remove(sequence)
-        elif sequence in self._prefilling:
-            self._prefilling.remove(sequence)
-        if sequence.slot >= 0:
-            heapq.heappush(self._free, sequence.slot)
-        sequence.stage = Stage.ENDED
-
     def _stats(self, batch: int, prefill_tokens: int, began: float) -> StepStats:
-        running = len(self._live) - len(self._waiting) - len(self._parked)
+        roster = self._roster
         return StepStats(
             step=self._steps,
             batch=batch,
             prefill_tokens=prefill_tokens,
             seconds=self._clock.now() - began,
-            running=running,
-            waiting=len(self._waiting),
-            parked=len(self._parked),
-            slots_free=len(self._free),
+            running=roster.running,
+            waiting=len(roster.waiting),
+            parked=len(roster.parked),
+            slots_free=len(roster.free),
         )

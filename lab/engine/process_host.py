@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import select
@@ -22,6 +23,7 @@ from lab.engine.messages import Command, Ping, Pong, Stop
 from lab.engine.outbox import Outbox
 from lab.engine.wire import FrameReader, frame, pack, unpack
 
+_log = logging.getLogger(__name__)
 START_TIMEOUT = 120.0  # seconds; importing torch from a cold disk is slow
 _READ = 1 << 18
 
@@ -88,8 +90,12 @@ class ProcessHost:
         self._stdout.close()
 
     def _read(self) -> None:
-        for payload in self._payloads:
-            self._on_events(unpack(payload))
+        try:
+            for payload in self._payloads:
+                self._on_events(unpack(payload))
+        except Exception:
+            _log.exception("the events of the engine process cannot be taken in: it is ended")
+            self._process.kill()
         code = self._process.wait()
         if not self._closing:
             self._on_exit(code)

@@ -1,6 +1,6 @@
 """Messages as bytes: one frame is one batch, a length and a pickled list of plain tuples.
 
-A message travels as its class's number and its fields; pickling the objects themselves takes three times as long.
+A message travels as its class's number and its fields; pickling the objects themselves takes several times as long.
 Both ends are the same program, started one by the other, so pickle is safe here; nothing of this meets a network.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 from lab.model.kv_cache import DenseCache
 from lab.model.workspace import Workspace
@@ -36,7 +36,7 @@ class PrefillAttention:
         keys, values = self._keys[layer], self._values[layer]
         keys[:, self._new] = self._key
         values[:, self._new] = self._value
-        mixed = F.scaled_dot_product_attention(
+        mixed = functional.scaled_dot_product_attention(
             self._query, keys[:, None], values[:, None], self._mask, scale=1.0, enable_gqa=True
         )
         self._mixed.copy_(mixed.permute(2, 0, 1, 3))

@@ -127,4 +127,3 @@ class ModelConfig:
 
 LAB_1M = ModelConfig()
 LAB_100K = ModelConfig(hidden_size=48, intermediate_size=96, num_hidden_layers=2)
-SHIPPED: Mapping[str, ModelConfig] = {"lab-1m": LAB_1M, "lab-100k": LAB_100K}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 from lab.model.attention import DecodeAttention, PrefillAttention
 from lab.model.config import ModelConfig
@@ -104,7 +104,7 @@ class FusedModel:
             space.x.addmm_(space.mixed, layer.out)
             space.norm()
             torch.mm(space.normed, layer.gate_up, out=space.gate_up)
-            torch.mul(F.silu(space.gate, inplace=True), space.up, out=space.hidden)
+            torch.mul(functional.silu(space.gate, inplace=True), space.up, out=space.hidden)
             space.x.addmm_(space.hidden, layer.down)
 
     def _indices(self, numbers: Sequence[int]) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from lab.model.config import ModelConfig
 from lab.model.fused import FusedModel
@@ -37,7 +37,7 @@ class Attention(nn.Module):
             projection(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
-        mixed = F.scaled_dot_product_attention(
+        mixed = functional.scaled_dot_product_attention(
             rotate(query, angles), rotate(key, angles), value, is_causal=True, enable_gqa=True
         )
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
@@ -55,7 +55,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., width] -> [..., width]."""
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        out: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
 
@@ -101,7 +101,7 @@ class Transformer(nn.Module):
         x = self.model.embed_tokens(tokens)
         for layer in self.model.layers:
             x = layer(x, angles)
-        return F.linear(self.model.norm(x), self.model.embed_tokens.weight)
+        return functional.linear(self.model.norm(x), self.model.embed_tokens.weight)
 
     @property
     def fused(self) -> FusedModel:

@@ -37,7 +37,7 @@ class Workspace:
         self.mixed_heads = self.mixed.view(rows * heads, groups, head_dim)
         self._turning = parts.view(rows, heads, groups + 2, head_dim)[:, :, :-1]
         half = like.dtype not in (torch.float32, torch.float64)
-        self._pairs = None if half else torch.view_as_complex(self._turning.unflatten(-1, (-1, 2)))
+        self._pairs = None if half else torch.view_as_complex(_paired(self._turning))
         self._length = buffer(rows, 1)
         self._floor = torch.full_like(self._length[:1], math.sqrt(config.hidden_size * config.rms_norm_eps))
 
@@ -55,5 +55,10 @@ class Workspace:
         if self._pairs is not None:
             torch.mul(self._pairs, turns, out=self._pairs)
         else:  # complex numbers of half precision do not exist: turn a float32 copy
-            pairs = torch.view_as_complex(self._turning.float().unflatten(-1, (-1, 2)))
+            pairs = torch.view_as_complex(_paired(self._turning.float()))
             self._turning.copy_(torch.view_as_real(pairs * turns).flatten(-2))
+
+
+def _paired(x: Tensor) -> Tensor:
+    """[..., hd] -> [..., hd / 2, 2]."""
+    return x.view(*x.shape[:-1], -1, 2)

@@ -45,7 +45,7 @@ def test_too_few_pairs_are_unknown_however_clear():
     [([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [math.nan]), ([math.inf], [1.0])],
 )
 def test_what_is_no_pair_of_rates_is_refused(ours, theirs):
-    with pytest.raises(ValueError, match="pairs|rate"):
+    with pytest.raises(ValueError, match=r"pairs|rate"):
         paired_ratio(ours, theirs, 0.9)
 
 

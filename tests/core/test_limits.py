@@ -80,6 +80,15 @@ def test_ttft_counts_from_acceptance_with_the_queue_in_it():
     assert limits.next_due() is None
 
 
+def test_limits_from_acceptance_count_from_acceptance():
+    limits = Limits(ALL, accepted_at=1000.0)
+    assert limits.snapshot()["due"] == {
+        "overall_deadline": 1100.0,
+        "queue_timeout": 1010.0,
+        "ttft_timeout": 1020.0,
+    }
+
+
 def test_idle_runs_in_prefill_and_decode_but_not_in_the_queue():
     limits = only(idle_timeout=5)
     assert limits.next_due() is None
@@ -98,6 +107,8 @@ def test_idle_stands_still_while_parked_and_starts_anew():
     assert limits.next_due() is None
     limits.on_resumed(1000)
     assert limits.next_due() == 1005
+    limits.on_token(1003)
+    assert limits.next_due() == 1008
 
 
 def test_a_token_that_was_on_its_way_when_the_request_parked_does_not_wake_idle():
@@ -109,7 +120,7 @@ def test_a_token_that_was_on_its_way_when_the_request_parked_does_not_wake_idle(
 
 
 def test_nothing_is_expected_of_a_model_that_is_done():
-    limits = only(queue_timeout=10, ttft_timeout=20, idle_timeout=5)
+    limits = only(ttft_timeout=20, idle_timeout=5)
     limits.on_started(0)
     limits.on_model_done(1)
     assert limits.next_due() is None

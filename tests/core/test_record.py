@@ -257,10 +257,25 @@ def test_one_token_has_no_tpot_and_no_decode_time():
     assert (row.tpot_ms, row.tpot_sent_ms, row.decode_ms, row.ttft_ms) == (None, None, 0.0, 1000.0)
 
 
-def test_a_resume_without_a_park_is_nothing():
+def test_a_token_that_comes_in_a_park_had_been_on_its_way():
     stamps = Stamps(0.0, 0.0)
+    stamps.on_started(0.0)
+    stamps.on_token(1.0)
+    stamps.on_parked(2.0)
+    stamps.on_token(4.0)
+    stamps.on_resumed(9.0)
+    stamps.on_ended(9.0)
+    stamps.on_closed(10.0)
+    row = record(Reason.DRAIN, stamps=stamps, counts=TokenCounts(generated=2, sent=2))
+    assert (row.decode_ms, row.parked_ms, row.transfer_ms, row.clock_anomalies) == (1000, 7000, 1000, 0)
+
+
+def test_a_resume_without_a_park_is_nothing():
+    stamps = Stamps(1.0, 2.0)
     stamps.on_resumed(5.0)
-    assert stamps.parked == 0.0
+    known = {name: value for name, value in stamps.snapshot().items() if value is not None}
+    assert known == {"arrived_at": 1.0, "accepted_at": 2.0, "parked": 0.0, "parked_before_last": 0.0}
+    assert "'arrived_at': 1.0" in repr(stamps)
 
 
 def test_a_negative_interval_is_unknown_and_counted():

@@ -42,6 +42,7 @@ CASES = {
     "CR": (b"data: a\r\r", [E("a")]),
     "CRLF": (b"data: a\r\n\r\n", [E("a")]),
     "LF CR is two ends": (b"data: a\n\rdata: b\n\n", [E("a"), E("b")]),
+    "CRLF and LF": (b"data: a\r\n\ndata: b\r\n\n", [E("a"), E("b")]),
     "mixed ends": (b"data: a\rdata: b\r\ndata: c\n\r\ndata: d\n\n", [E("a\nb\nc"), E("d")]),
     "event name": (b"event: ping\ndata: a\n\ndata: b\n\n", [E("a", "ping"), E("b")]),
     "empty event name is message": (b"event: x\nevent\ndata: a\n\n", [E("a")]),

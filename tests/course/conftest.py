@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from lab.course.grade import Chapter
-from lab.course.hygiene.form import KERNELSPEC
-from lab.course.normalise import LANGUAGE
+from lab.course.notebook import KERNELSPEC, LANGUAGE
 
 STORE = """
 from lab.course.calls import call
@@ -118,7 +117,12 @@ def _chapter(store: types.ModuleType) -> dict[str, Any]:
             )
         )
     cells.append(code("leak_check()", len(cells) + 1, "no leaks\n"))
-    title = {"cell_type": "markdown", "id": "c0", "metadata": {}, "source": _PROSE.splitlines(keepends=True)}
+    title = {
+        "cell_type": "markdown",
+        "id": "c0",
+        "metadata": {},
+        "source": _PROSE.rstrip().splitlines(keepends=True),
+    }
     return {
         "cells": [title, *cells],
         "metadata": {"kernelspec": KERNELSPEC, "language_info": LANGUAGE, "lab": {"chapter": "99"}},

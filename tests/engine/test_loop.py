@@ -277,7 +277,7 @@ def test_S29_a_fault_in_one_prefill_ends_that_sequence_alone(driver, submit, cap
 
 def test_S29_a_fault_in_one_text_ends_that_sequence_alone(driver, submit, monkeypatch):
     driver.step(submit("a", max_tokens=3), submit("b", max_tokens=3))
-    victim, push = driver.loop._live["a"].text, Detokenizer.push
+    victim, push = driver.loop._roster.live["a"].text, Detokenizer.push
 
     def explode(self, token, check_stop):
         if self is victim:

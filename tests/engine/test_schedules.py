@@ -30,6 +30,7 @@ actions = st.one_of(
     st.tuples(st.just("credit"), st.sampled_from(NAMES), st.integers(1, 3)),
     st.tuples(st.just("step"), st.just(""), st.none()),
 )
+faults = st.tuples(st.just("fault"), st.just(""), st.sampled_from(["decode", 0, 1, 2]))
 
 
 class Run:
@@ -47,6 +48,10 @@ class Run:
     def act(self, kind, name, value):
         if kind == "step":
             self.step()
+        elif kind == "fault" and value == "decode":
+            self.driver.runner.broken = True
+        elif kind == "fault":
+            self.driver.runner.broken_slots = {value}
         elif kind == "submit" and name not in self.used:
             self.used.add(name)
             self.submits[name] = self.make(name, **value)
@@ -64,6 +69,7 @@ class Run:
         posted, self.posted = self.posted, []
         events = self.driver.step(*posted)
         self.driver.runner.during = lambda: None
+        self.driver.runner.broken, self.driver.runner.broken_slots = False, set()
         for event in events:
             self.check(event)
         return events
@@ -100,7 +106,7 @@ class Run:
         raise AssertionError(f"still busy: {self.driver.loop.snapshot()}")
 
 
-@given(st.lists(actions, min_size=5, max_size=80))
+@given(st.lists(st.one_of(actions, faults), min_size=5, max_size=80))
 @settings(deadline=None, max_examples=500)
 def test_every_submit_ends_once_and_every_slot_comes_back(new_driver, submit, schedule):
     run = Run(new_driver(slots=3, max_len=16, prefill_chunk=4), submit)

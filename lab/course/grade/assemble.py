@@ -14,9 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import lab
-from lab.course.hygiene.form import KERNELSPEC
-from lab.course.normalise import LANGUAGE
-from lab.course.notebook import CHECK_OUTPUT, KEEP, Cell, Notebook, code_cells, exercise_of, source, tags
+from lab.course.notebook import (
+    CHECK_OUTPUT,
+    KEEP,
+    KERNELSPEC,
+    LANGUAGE,
+    Cell,
+    Notebook,
+    code_cells,
+    exercise_of,
+    source,
+    tags,
+)
 
 # leaves no names behind, and fails when another `lab` would be imported
 _GUARD = """\

@@ -102,7 +102,7 @@ def _work(arguments: list[str], values: dict[str, str], folder: str, log: str) -
     os.dup2(output, 2)
     import pytest
 
-    status = pytest.main(["-p", "nbval.plugin", "-p", "lab.course.nbval_plugin", *arguments])
+    status = pytest.main(["-p", "nbval.plugin", *arguments])
     sys.stdout.flush()
     os._exit(int(status))
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from lab.course.errors import CourseError
 from lab.course.exercise import Exercise
-from lab.course.hygiene.form import KERNELSPEC
-from lab.course.notebook import Cell, Notebook, chapter_of, exercise_of, source, tags
+from lab.course.notebook import KERNELSPEC, Cell, Notebook, chapter_of, exercise_of, source, tags
 
 # what nbval reads as an instruction, found line by line, in comments and in strings alike
 _MARKERS = ("NBVAL_SKIP", "NBVAL_IGNORE_OUTPUT", "NBVAL_CHECK_OUTPUT", "NBVAL_RAISES_EXCEPTION",

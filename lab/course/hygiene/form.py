@@ -9,12 +9,18 @@ from typing import Any
 from nbformat.validator import iter_validate
 
 from lab.course.hygiene.finding import Finding
-from lab.course.notebook import CHECK_OUTPUT, KEEP, Cell, Notebook, exercise_of
+from lab.course.notebook import (
+    CELL_KEYS,
+    CHECK_OUTPUT,
+    KEEP,
+    KERNELSPEC,
+    NOTEBOOK_KEYS,
+    Cell,
+    Notebook,
+    exercise_of,
+)
 
-NOTEBOOK_KEYS = {"kernelspec", "language_info", "lab"}
-CELL_KEYS = {"tags", "lab", "editable", "deletable", "jupyter"}
 TAGS = {CHECK_OUTPUT, "nbval-ignore-output", "raises-exception", "hide-input", KEEP}
-KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 def check_form(notebook: Notebook) -> Iterator[Finding]:

@@ -1,0 +1,138 @@
+"""`lab model`: train, sample or export the tiny LM."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from lab.model.training import TrainSettings
+
+NAMES = click.Choice(["lab-1m", "lab-100k"])
+
+
+@click.group()
+def command() -> None:
+    """Train, sample or export the tiny LM.
+
+    Example: lab model sample --chat "Why did r4812 end as drain?"
+    """
+
+
+@command.command()
+@click.option("--name", type=NAMES, default="lab-1m", show_default=True, help="Which model to train.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder [default: build/models/NAME]."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of corpus, weights and order.")
+@click.option("--steps", type=click.IntRange(1), help="Fewer steps for a try [default: as shipped].")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of torch.")
+@click.option("--record", is_flag=True, help="Sample the result and record the run as evidence.")
+def train(name: str, out: Path | None, seed: int, steps: int | None, threads: int, record: bool) -> None:
+    """Train a model from a seed and save it in the layout of Hugging Face.
+
+    Example: lab model train --name lab-1m
+    """
+    from lab.model import checkpoint, training
+
+    settings = replace(training.SHIPPED[name], seed=seed, threads=threads)
+    if steps is not None:
+        settings = replace(settings, steps=steps)
+    folder = out or Path("build", "models", name)
+    with _progress(settings) as on_step:
+        result = training.train(settings, on_step)
+    checkpoint.save(folder, result.transformer, result.tokenizer)
+    click.echo(f"held_out_loss={result.held_out_loss:.4f} seconds={result.seconds:.0f} saved={folder}")
+    if record:
+        from lab.model.training_evidence import record_training
+
+        click.echo(f"recorded {record_training(name, folder, settings, result)}")
+
+
+@command.command()
+@click.option("--name", default="lab-1m", show_default=True, help="Checkpoint to use.")
+@click.option("--prompt", help="Text to continue; without it the model starts from nothing.")
+@click.option("--chat", help="A user's message to answer.")
+@click.option("--max-tokens", type=click.IntRange(1, 1000), default=200, show_default=True)
+@click.option(
+    "--temperature", type=click.FloatRange(0, 2), default=0.8, show_default=True, help="0 is greedy."
+)
+@click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of texts.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+def sample(
+    name: str,
+    prompt: str | None,
+    chat: str | None,
+    max_tokens: int,
+    temperature: float,
+    count: int,
+    seed: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Write text with a checkpoint.
+
+    Example: lab model sample --chat "Is the old proxy in Oslo ready?" --count 3
+    """
+    if prompt is not None and chat is not None:
+        raise click.UsageError("give --prompt or --chat, not both")
+    from lab.model.checkpoint import load
+    from lab.model.errors import ModelError
+    from lab.model.generate import generate
+
+    try:
+        model = load(name, device)
+        tokens = model.tokenizer.encode(prompt or "")
+        if chat is not None:
+            tokens = model.tokenizer.chat([{"role": "user", "content": chat}])
+        answers = generate(model, [tokens] * count, max_tokens, temperature, seed)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from error
+    for answer in answers:
+        text = model.tokenizer.decode(answer)
+        click.echo(json.dumps({"tokens": len(answer), "text": text}, ensure_ascii=False) if as_json else text)
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--name", default="lab-1m", show_default=True, help="Checkpoint to copy.")
+def export(folder: Path, name: str) -> None:
+    """Copy a checkpoint to FOLDER, from where transformers can load it.
+
+    Example: lab model export exported --name lab-100k
+    """
+    from lab.model import checkpoint
+
+    if name not in checkpoint.available():
+        raise click.ClickException(
+            f"there is no checkpoint {name!r}; there are {', '.join(checkpoint.available())}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in checkpoint.FILES:
+        shutil.copyfile(checkpoint.WEIGHTS / name / file, folder / file)
+    click.echo(f"copied {len(checkpoint.FILES)} files to {folder}")
+
+
+@contextmanager
+def _progress(settings: TrainSettings) -> Iterator[Callable[[int, float], None]]:
+    """A bar with the loss on a terminal, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda step, loss: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("making the corpus", total=settings.steps)
+        yield lambda step, loss: bar.update(task, completed=step + 1, description=f"loss {loss:.3f}")

@@ -1,0 +1,40 @@
+"""Texts written by a model to judge it by, and how much of them stands in its training text."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from lab.model.checkpoint import Model
+from lab.model.copies import CopyFinder
+from lab.model.corpus import Corpus, plain_text
+from lab.model.generate import generate
+from lab.model.grammar import write
+from lab.model.quality import MAX_COPY
+
+COPY_LENGTHS = (20, 30, 40, 50, MAX_COPY + 1)
+
+
+def take_samples(model: Model, count: int, seed: int, temperature: float) -> list[dict[str, str]]:
+    """`count` texts, one half reports from nothing, the other half replies to questions.
+
+    Each is {"rule", "prompt", "text"}; `rule` is the grammar rule that it should follow.
+    """
+    random_ = random.Random(seed)
+    questions = [write("question", random_) for _ in range(count - count // 2)]
+    prompts = [[model.tokenizer.bos_id]] * (count // 2)
+    prompts += [model.tokenizer.chat([{"role": "user", "content": question}]) for question in questions]
+    answers = generate(model, prompts, 384, temperature, seed)
+    rules = ["report"] * (count // 2) + ["reply"] * len(questions)
+    asked = [""] * (count // 2) + questions
+    return [
+        {"rule": rule, "prompt": prompt, "text": model.tokenizer.decode(answer)}
+        for rule, prompt, answer in zip(rules, asked, answers, strict=True)
+    ]
+
+
+def count_copies(corpus: Corpus, samples: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    """For each of COPY_LENGTHS, how many samples share that many characters in a row with the training text."""
+    finder = CopyFinder(plain_text(corpus.training))
+    texts = [sample["text"] for sample in samples]
+    return {str(length): sum(finder.copied(texts, length)) for length in COPY_LENGTHS}

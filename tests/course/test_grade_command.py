@@ -1,0 +1,200 @@
+"""lab grade as a command: clear errors, equal files for equal input, and one end per submission."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lab.cli.grade import command
+from lab.course.errors import CourseError
+from lab.course.grade import Chapter, Grade, Settings, State, grade_folder, report
+from lab.course.grade.assemble import assemble
+from lab.course.grade.run import Ran
+from lab.course.grade.states import Ledger
+from lab.course.grade.submission import Answers
+from lab.course.grade.verdict import judge
+from lab.course.notebook import exercise_of, source
+from lab.course.verdict import Outcome
+
+
+def test_grading_again_changes_nothing(workbook: Any, tmp_path: Path) -> None:
+    workbook.answer("a/one.ipynb", e1="def double(n):\n    return n + n", e2="LIMIT = 3")
+    workbook.answer("b/one.ipynb")
+    out = tmp_path / "reports" / "grades"
+    arguments = [str(workbook.submissions), "--out", str(out), "--jobs", "2"]
+    first = CliRunner().invoke(command, arguments)
+    assert first.exit_code == 0, first.output
+    lines = first.stdout.splitlines()
+    assert lines[0].split() == list(report.COLUMNS)
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["a/one.ipynb", "99", "GRADED", "2"],
+        ["b/one.ipynb", "99", "NOT_ATTEMPTED", "0"],
+    ]
+    files = {path.name: path.read_bytes() for path in out.parent.iterdir()}
+    assert sorted(files) == ["grades.csv", "grades.json"]
+    assert CliRunner().invoke(command, arguments).exit_code == 0
+    assert {path.name: path.read_bytes() for path in out.parent.iterdir()} == files
+    rows = json.loads(files["grades.json"])
+    assert rows[0]["exercises"]["99-1"] == {"outcome": "passed", "reason": "", "counterexample": None}
+    assert not list(workbook.submissions.rglob("*.csv"))
+
+
+def test_json_goes_to_stdout_alone(workbook: Any) -> None:
+    workbook.answer("empty.ipynb")
+    done = CliRunner().invoke(command, [str(workbook.submissions), "--json"])
+    assert [row["state"] for row in json.loads(done.stdout)] == ["NOT_ATTEMPTED"]
+
+
+def test_bad_input_is_one_clear_line(workbook: Any, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    done = CliRunner().invoke(command, [str(tmp_path / "nothing")])
+    assert (done.exit_code, done.output) == (1, f"Error: no notebooks in {tmp_path / 'nothing'}\n")
+    workbook.answer("empty.ipynb")
+    done = CliRunner().invoke(command, [str(workbook.submissions), "--chapter", "12"])
+    assert (done.exit_code, done.output) == (1, "Error: no chapter '12' with exercises; there are 99\n")
+    assert CliRunner().invoke(command, [str(tmp_path / "gone")]).exit_code == 2
+    assert CliRunner().invoke(command, [str(workbook.submissions), "--timeout", "0"]).exit_code == 2
+
+
+def test_a_submission_for_another_chapter_is_invalid(workbook: Any) -> None:
+    workbook.answer("one.ipynb", lambda notebook: notebook["metadata"].update(lab={"chapter": "42"}))
+    settings = Settings(timeout=10)
+    (grade,) = grade_folder(workbook.submissions, workbook.root, workbook.chapters, settings)
+    assert (grade.state, grade.reason) == (State.INVALID, "there is no chapter '42' with exercises")
+    (grade,) = grade_folder(workbook.submissions, workbook.root, workbook.chapters, Settings(10, only="99"))
+    assert (grade.state, grade.reason) == (State.INVALID, "answers chapter 42, not 99")
+
+
+def test_exercises_of_two_chapters_are_invalid(workbook: Any) -> None:
+    def edit(notebook: dict[str, Any]) -> None:
+        notebook["metadata"] = {}
+        workbook.cell(notebook, "99-2", "answer")["metadata"]["lab"]["exercise"] = "98-2"
+
+    workbook.answer("one.ipynb", edit)
+    (grade,) = grade_folder(workbook.submissions, workbook.root, workbook.chapters, Settings(10))
+    assert grade.reason == "the notebook's metadata names exercises of 2 chapters"
+
+
+def test_a_fault_of_ours_costs_one_line_and_not_the_batch(
+    workbook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Ran:
+        raise RuntimeError("disk full")
+
+    monkeypatch.setattr("lab.course.grade.batch.run", broken)
+    workbook.answer("a.ipynb", e2="LIMIT = 3")
+    workbook.answer("b.ipynb")
+    grades = grade_folder(workbook.submissions, workbook.root, workbook.chapters, Settings(10))
+    assert [(grade.state, grade.reason) for grade in grades] == [
+        (State.ENV_ERROR, "RuntimeError: disk full"),
+        (State.NOT_ATTEMPTED, "every answer is the stub"),
+    ]
+
+
+def test_another_lab_in_the_way_is_our_error_and_no_zero(workbook: Any) -> None:
+    def edit(chapter: Chapter) -> Chapter:
+        notebook = json.loads(json.dumps(chapter.notebook))
+        notebook["cells"][1]["source"] = "raise ImportError('no module named torch')"
+        return Chapter(chapter.name, notebook, chapter.exercises)
+
+    workbook.answer("a.ipynb", e2="LIMIT = 3")
+    chapters = {"99": edit(workbook.chapters["99"])}
+    (grade,) = grade_folder(workbook.submissions, workbook.root, chapters, Settings(20))
+    assert (grade.state, grade.reason) == (State.ENV_ERROR, "ImportError: no module named torch")
+    assert "another package called lab" in source(
+        assemble(chapters["99"].notebook, _answers(workbook)).notebook["cells"][0]
+    )
+
+
+def test_an_end_is_settled_once() -> None:
+    ledger = Ledger(["a"])
+    ledger.settle(Grade("a", "99", State.GRADED))
+    with pytest.raises(CourseError, match="has its grade already"):
+        ledger.settle(Grade("a", "99", State.TIMEOUT))
+    with pytest.raises(CourseError, match="unknown"):
+        ledger.settle(Grade("b", "99", State.TIMEOUT))
+    assert [grade.state for grade in ledger.grades()] == [State.GRADED]
+
+
+def _answers(workbook: Any, **changed: str) -> dict[str, str]:
+    return {exercise.id: exercise.stub for exercise in workbook.chapters["99"].exercises} | changed
+
+
+def test_the_assembled_notebook_holds_our_cells_and_the_answers_as_written(workbook: Any) -> None:
+    pristine = json.loads(json.dumps(workbook.notebook))
+    for position, tags in ((3, ["lab-keep"]), (5, [])):
+        cell = {"cell_type": "code", "id": f"x{position}", "metadata": {"tags": tags}, "outputs": []}
+        pristine["cells"].insert(position, {**cell, "execution_count": 1, "source": f"slow({position})"})
+    built = assemble(pristine, _answers(workbook, **{"99-1": "%%time\nanswer"}))
+    roles = [(slot.role, slot.exercise) for slot in built.slots]
+    assert roles == [
+        ("guard", None),
+        ("ours", None),
+        ("answer", "99-1"),
+        ("ours", None),
+        ("check", "99-1"),
+        ("answer", "99-2"),
+        ("check", "99-2"),
+    ]
+    sources = [source(cell) for cell in built.notebook["cells"]]
+    assert sources[2] == "%%time\nanswer"
+    assert sources[3] == "slow(3)"
+    assert built.notebook["cells"][4]["outputs"][0]["text"] == "99-1 passed\n"
+    assert not any(exercise_of(cell) for cell in built.notebook["cells"])
+
+
+def _row(index: int, **values: Any) -> dict[str, Any]:
+    base = {"index": index, "passed": True, "outputs": [], "message": ""}
+    return {**base, "timed_out": False, "kernel_died": False, "ran": True, **values}
+
+
+def _judged(workbook: Any, rows: list[dict[str, Any]], *, killed: bool = False, log: str = "") -> Grade:
+    answers = _answers(workbook, **{"99-1": "def double(n): return 2 * n"})
+    slots = assemble(workbook.notebook, answers).slots
+    ran = Ran({row["index"]: row for row in rows}, killed, log)
+    return judge("a", "99", workbook.chapters["99"].exercises, Answers(answers, ()), slots, ran)
+
+
+def _said(index: int, text: str, **values: Any) -> dict[str, Any]:
+    return _row(index, outputs=[{"output_type": "stream", "name": "stdout", "text": text}], **values)
+
+
+def test_a_killed_run_is_a_timeout_in_the_first_cell_that_is_missing(workbook: Any) -> None:
+    grade = _judged(workbook, [_row(0), _row(1)], killed=True)
+    assert (grade.state, grade.reason) == (State.TIMEOUT, "in the answer cell of 99-1")
+    assert grade.exercises[0][1].line("99-1") == "99-1 unknown: not run"
+
+
+def test_a_run_that_ended_early_by_itself_is_our_error(workbook: Any) -> None:
+    grade = _judged(workbook, [], log="INTERNALERROR> no space left\n\n")
+    assert (grade.state, grade.reason) == (State.ENV_ERROR, "INTERNALERROR> no space left")
+    assert _judged(workbook, []).reason == "nbval said nothing"
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (_said(3, "99-1 passed\n"), "99-1 passed"),
+        (_said(3, "99-1 wrong: no; smallest counterexample: n = 1\n", passed=False),
+         "99-1 wrong: no; smallest counterexample: n = 1"),
+        (_said(3, "99-1 passed\n", passed=False), "99-1 unknown: nbval and the check disagree"),
+        (_said(3, "99-1 wrong: no\n"), "99-1 unknown: nbval and the check disagree"),
+        (_said(3, "99-1 passed\n99-1 passed\n"), "99-1 unknown: the check printed something else"),
+        (_row(3), "99-1 unknown: the check printed something else"),
+    ],
+)  # fmt: skip
+def test_nbval_and_the_check_must_agree(workbook: Any, row: dict[str, Any], expected: str) -> None:
+    rest = [_said(5, "99-2 not attempted\n", passed=False)]
+    grade = _judged(workbook, [_row(0), _row(1), _row(2), row, _row(4), *rest])
+    assert grade.state is State.GRADED
+    assert grade.exercises[0][1].line("99-1").startswith(expected)
+    assert grade.exercises[1][1].outcome is Outcome.NOT_ATTEMPTED
+
+
+def test_a_spreadsheet_sees_no_formula() -> None:
+    grade = Grade("=1+1.ipynb", None, State.INVALID, "-x")
+    assert report.as_csv([grade]).splitlines()[1] == "'=1+1.ipynb,,INVALID,0,0,'-x,"
