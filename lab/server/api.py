@@ -1,0 +1,275 @@
+"""From the bytes of a request body to a ``GenerationRequest``, or to a 4xx that names the field at fault.
+
+Pure, and total: whatever the bytes are, the answer is one of the two. The rules themselves are data in
+``lab.server.params``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lab.core.endings import Reason
+from lab.core.errors import LabError
+from lab.engine.messages import SamplingParams
+from lab.server import params
+from lab.server.errors import ApiError
+from lab.server.params import Kind, clean, kind_of, refuse
+
+__all__ = ["ApiContext", "GenerationRequest", "Kind", "ServingTokenizer", "parse_request"]
+
+ANONYMOUS = "anonymous"
+_COMPLETION_MAX_TOKENS = 16  # what the completions API gives to a caller who names no number
+_APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LABEL = re.compile(r"[\x21-\x7e]{1,128}")
+_MILLISECONDS = re.compile(r"[0-9]{1,12}")
+
+
+class ServingTokenizer(Protocol):
+    """What is needed of a tokenizer to read a prompt."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text, its beginning marked."""
+        ...
+
+    def chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """The prompt for the assistant's next message.
+
+        :raises LabError: when the messages do not fit the template.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """What a body is checked against: the models served, their tokenizer, and their context in tokens."""
+
+    models: tuple[str, ...]
+    tokenizer: ServingTokenizer
+    max_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """A body that was understood. ``ignored``: fields that had no effect; ``deadline_ms``: from arrival."""
+
+    kind: Kind
+    model: str
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    stream: bool
+    include_usage: bool
+    ignored: tuple[str, ...]
+    app_id: str
+    client_request_id: str | None
+    deadline_ms: int | None
+
+
+def parse_request(
+    kind: Kind, body: bytes, headers: Mapping[str, str], context: ApiContext
+) -> GenerationRequest:
+    """Reads a body, and the headers that belong to it (names in lower case).
+
+    :raises ApiError: a 4xx that says what is wrong and where. Nothing else is raised.
+    """
+    given = _load(body)
+    fields = _known(kind, given)
+    model = fields["model"]
+    if model not in context.models:
+        served = ", ".join(context.models)
+        message = f"there is no model {clean(model)!r} here; served: {served}"
+        raise ApiError(404, message, param="model", code="model_not_found", reason=Reason.INVALID)
+    stream = fields.get("stream", False)
+    if "stream_options" in fields and not stream:
+        raise refuse("stream_options", "means something only with stream: true")
+    prompt = _chat(fields["messages"], context) if kind == "chat" else _prompt(fields["prompt"], context)
+    return GenerationRequest(
+        kind=kind,
+        model=model,
+        prompt=prompt,
+        params=_sampling(kind, fields, len(prompt), context),
+        stream=stream,
+        include_usage=fields.get("stream_options", False),
+        ignored=tuple(name for name in params.IGNORED if name in given),
+        app_id=_app_id(headers.get("x-app-id")),
+        client_request_id=_label(headers.get("x-request-id")),
+        deadline_ms=_deadline(headers.get("x-request-deadline-ms")),
+    )
+
+
+def _load(body: bytes) -> dict[str, Any]:
+    """The JSON object; stricter than the json module, which takes NaN, doubled names and UTF-16."""
+    try:
+        value = json.loads(
+            body.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=params.finite,
+            object_pairs_hook=_no_duplicates,
+        )
+    except UnicodeDecodeError as error:
+        raise refuse(None, f"the body is not UTF-8 (byte {error.start})", "invalid_json") from error
+    except RecursionError as error:
+        raise refuse(None, "the body is nested too deeply", "invalid_json") from error
+    except ValueError as error:
+        raise refuse(None, f"the body is not valid JSON: {clean(str(error))}", "invalid_json") from error
+    if not isinstance(value, dict):
+        raise refuse(None, f"the body must be a JSON object, not {kind_of(value)}", "invalid_json")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in value if names.count(name) > 1)
+        raise refuse(twice, "is given twice", "duplicate_parameter")
+    return value
+
+
+def _known(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The supported fields that were given, their values checked; all others are refused or without effect."""
+    supported, at_default = params.SUPPORTED[kind], params.AT_DEFAULT[kind]
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in supported:
+            if value is not None:
+                fields[name] = supported[name](name, value)
+        elif name in at_default:
+            params.require_default(name, value, at_default[name])
+        elif name not in params.IGNORED:
+            raise refuse(name, "is not a known parameter", "unknown_parameter")
+    for name in params.REQUIRED[kind]:
+        if name not in fields:
+            raise refuse(name, "is required", "missing_required_parameter")
+    return fields
+
+
+def _chat(messages: Any, context: ApiContext) -> tuple[int, ...]:
+    if not isinstance(messages, list):
+        raise refuse("messages", f"must be an array, not {kind_of(messages)}", "invalid_type")
+    if not messages:
+        raise refuse("messages", "must hold at least one message")
+    read = [_message(f"messages[{at}]", message) for at, message in enumerate(messages)]
+    try:
+        return tuple(context.tokenizer.chat(read))
+    except LabError as error:
+        raise refuse("messages", clean(str(error))) from error
+
+
+def _message(name: str, message: Any) -> dict[str, str]:
+    if not isinstance(message, dict):
+        raise refuse(name, f"must be an object, not {kind_of(message)}", "invalid_type")
+    for field, value in message.items():
+        if field in params.MESSAGE_AT_DEFAULT:
+            params.require_default(f"{name}.{field}", value, params.MESSAGE_AT_DEFAULT[field])
+        elif field not in ("role", "content"):
+            raise refuse(f"{name}.{field}", "is not a known parameter", "unknown_parameter")
+    role = params.text(f"{name}.role", message.get("role"))
+    if role not in params.ROLES:
+        raise refuse(f"{name}.role", f"must be one of {', '.join(params.ROLES)}")
+    return {"role": params.ROLES[role], "content": _content(f"{name}.content", message.get("content"))}
+
+
+def _content(name: str, content: Any) -> str:
+    """A string, or text parts that are joined."""
+    if not isinstance(content, list):
+        return params.text(name, content)
+    parts = []
+    for at, part in enumerate(content):
+        path = f"{name}[{at}]"
+        if not isinstance(part, dict) or part.get("type") != "text" or part.keys() != {"type", "text"}:
+            raise refuse(path, 'must be a text part: {"type": "text", "text": ...}')
+        parts.append(params.text(f"{path}.text", part["text"]))
+    return "".join(parts)
+
+
+def _prompt(prompt: Any, context: ApiContext) -> tuple[int, ...]:
+    """A string, an array of tokens, or an array with one of these."""
+    if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
+        if len(prompt) > 1:
+            raise refuse("prompt", f"holds {len(prompt)} prompts; send one per request")
+        prompt = prompt[0]
+    if isinstance(prompt, str):
+        return tuple(context.tokenizer.encode(params.text("prompt", prompt)))
+    if not isinstance(prompt, list):
+        raise refuse(
+            "prompt", f"must be a string or an array of tokens, not {kind_of(prompt)}", "invalid_type"
+        )
+    if not prompt:
+        raise refuse("prompt", "must hold at least one token")
+    rule = params.whole(0, context.tokenizer.vocab_size - 1)
+    return tuple(rule(f"prompt[{at}]", token) for at, token in enumerate(prompt))
+
+
+def _sampling(
+    kind: Kind, fields: Mapping[str, Any], prompt_tokens: int, context: ApiContext
+) -> SamplingParams:
+    max_tokens = _max_tokens(kind, fields, prompt_tokens, context)
+    min_tokens = fields.get("min_tokens", 0)
+    if min_tokens > max_tokens:
+        raise refuse("min_tokens", f"is {min_tokens}, more than the {max_tokens} tokens asked for")
+    return SamplingParams(
+        max_tokens=max_tokens,
+        min_tokens=min_tokens,
+        temperature=fields.get("temperature", 1.0),
+        top_p=fields.get("top_p", 1.0),
+        top_k=min(fields.get("top_k", 0), context.tokenizer.vocab_size),
+        seed=fields.get("seed"),
+        stop=fields.get("stop", ()),
+        ignore_eos=fields.get("ignore_eos", False),
+    )
+
+
+def _max_tokens(kind: Kind, fields: Mapping[str, Any], prompt_tokens: int, context: ApiContext) -> int:
+    """The tokens that may be generated: as asked for, else 16 for a completion and the rest of the context for a chat."""
+    room = context.max_len - prompt_tokens
+    if room < 1:
+        message = f"holds {prompt_tokens} tokens; prompt and answer together have {context.max_len}"
+        raise _too_long("messages" if kind == "chat" else "prompt", message)
+    new, old = fields.get("max_completion_tokens"), fields.get("max_tokens")
+    if new is not None and old is not None and new != old:
+        raise refuse("max_completion_tokens", f"is {new}, but max_tokens is {old}; give one of them")
+    name = "max_tokens" if new is None else "max_completion_tokens"
+    asked: int | None = old if new is None else new
+    if asked is None:
+        return room if kind == "chat" else min(room, _COMPLETION_MAX_TOKENS)
+    if asked > room:
+        message = f"is {asked}, but after {prompt_tokens} prompt tokens the context of {context.max_len} has room for {room}"
+        raise _too_long(name, message)
+    return asked
+
+
+def _too_long(param: str, message: str) -> ApiError:
+    reason = Reason.TOO_LONG
+    return ApiError(400, f"{param}: {message}", param=param, code=reason.value, reason=reason)
+
+
+def _app_id(value: str | None) -> str:
+    if value is None or value == "":
+        return ANONYMOUS
+    if not _APP_ID.fullmatch(value):
+        raise refuse("X-App-Id", "must be 1..64 letters, digits, dots, underscores or dashes")
+    return value
+
+
+def _label(value: str | None) -> str | None:
+    """The caller's own id: kept as a label if it is a plain one, else dropped. It is never a key."""
+    return value if value is not None and _LABEL.fullmatch(value) else None
+
+
+def _deadline(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not _MILLISECONDS.fullmatch(value) or int(value) == 0:
+        raise refuse("X-Request-Deadline-Ms", "must be a whole number of milliseconds, at least 1")
+    return int(value)
