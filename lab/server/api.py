@@ -7,6 +7,7 @@ Pure, and total: whatever the bytes are, the answer is one of the two. The rules
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ ANONYMOUS = "anonymous"
 _COMPLETION_MAX_TOKENS = 16  # what the completions API gives to a caller who names no number
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LABEL = re.compile(r"[\x21-\x7e]{1,128}")
+_MAX_DIGITS = 300  # of a whole number; a float holds no larger one
 _MILLISECONDS = re.compile(r"[0-9]{1,12}")
 
 
@@ -105,11 +107,13 @@ def parse_request(
 
 def _load(body: bytes) -> dict[str, Any]:
     """The JSON object; stricter than the json module, which takes NaN, doubled names and UTF-16."""
+    numbers = _Numbers()
     try:
         value = json.loads(
             body.decode("utf-8"),
-            parse_constant=_no_constant,
-            parse_float=params.finite,
+            parse_constant=numbers.constant,
+            parse_float=numbers.fraction,
+            parse_int=numbers.integer,
             object_pairs_hook=_no_duplicates,
         )
     except UnicodeDecodeError as error:
@@ -118,13 +122,43 @@ def _load(body: bytes) -> dict[str, Any]:
         raise refuse(None, "the body is nested too deeply", "invalid_json") from error
     except ValueError as error:
         raise refuse(None, f"the body is not valid JSON: {clean(str(error))}", "invalid_json") from error
+    if numbers.odd is not None:
+        raise refuse(_where_not_finite(value), f"{clean(numbers.odd)} is not a number that can be used")
     if not isinstance(value, dict):
         raise refuse(None, f"the body must be a JSON object, not {kind_of(value)}", "invalid_json")
     return value
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
+class _Numbers:
+    """Reads JSON numbers. One that no float can hold, or that is none, becomes ``nan``; ``odd`` is the last such."""
+
+    def __init__(self) -> None:
+        self.odd: str | None = None
+
+    def constant(self, token: str) -> float:
+        self.odd = token
+        return math.nan
+
+    def fraction(self, token: str) -> float:
+        value = float(token)
+        return value if math.isfinite(value) else self.constant(token)
+
+    def integer(self, token: str) -> float:
+        return int(token) if len(token) <= _MAX_DIGITS else self.constant(token)
+
+
+def _where_not_finite(value: Any) -> str | None:
+    """The path to a ``nan`` inside a JSON value."""
+    pending: list[tuple[str, Any]] = [("", value)]
+    while pending:
+        path, item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend((f"{path}.{name}" if path else name, member) for name, member in item.items())
+        elif isinstance(item, list):
+            pending.extend((f"{path}[{at}]", member) for at, member in enumerate(item))
+        elif isinstance(item, float) and math.isnan(item):
+            return path or None
+    return None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

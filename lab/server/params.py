@@ -9,7 +9,6 @@ required ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -238,14 +237,3 @@ IGNORED: tuple[str, ...] = ("user", "metadata", "store", "service_tier")
 ROLES: Mapping[str, str] = _frozen(
     {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 )
-
-
-def finite(token: str) -> float:
-    """A JSON number with a fraction or an exponent.
-
-    :raises ValueError: when it is larger than a float can hold.
-    """
-    value = float(token)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {clean(token)} is too large")
-    return value
