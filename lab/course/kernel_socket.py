@@ -8,7 +8,7 @@ it, but it lets us choose this class (``--ServerApp.kernel_websocket_connection_
 
 from __future__ import annotations
 
-from typing import Any
+from asyncio import Future
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
@@ -16,7 +16,7 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 class PromptConnection(ZMQChannelsWebsocketConnection):
     """The usual connection, with TCP_NODELAY on its socket."""
 
-    async def connect(self) -> Any:
+    def connect(self) -> Any:
         """Connect to the kernel's channels as usual, once small messages leave at once."""
         self.websocket_handler.set_nodelay(True)
-        return await super().connect()
+        return super().connect()

@@ -16,6 +16,7 @@ CELL_TIMEOUT = 60  # seconds
 # lax: only cells with the tag nbval-check-output are compared
 # current-env: this interpreter, whatever kernel the file names
 # no:randomly: every cell needs those before it
+# quick_nbformat: it must come before nbval, which imports nbformat
 # nbval_plugin: private sockets, and a dead kernel is noticed at once
 # noconftest, -c: no file beside a notebook may change what a result means
 NBVAL_FLAGS = (
@@ -25,6 +26,8 @@ NBVAL_FLAGS = (
     "no:randomly",
     "-p",
     "no:cacheprovider",
+    "-p",
+    "lab.course.quick_nbformat",
     "-p",
     "lab.course.nbval_plugin",
     "--noconftest",

@@ -10,14 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-
 from lab.course.errors import CourseError
 from lab.course.kernel import environment, kernel_manager_class
 from lab.course.normalise import normalise
 from lab.course.notebook import Notebook, dumps, read, source
+from lab.course.quick_nbformat import nbformat
 from lab.evidence.files import write_atomically
 
 Progress = Callable[[int, int, str], None]  # cells done, cells in all, first line of the current one
@@ -50,6 +47,9 @@ def execute(
 
     :raises ChapterFailed: a cell raised (without the tag for it), hung, or killed the kernel
     """
+    from nbclient import NotebookClient  # after quick_nbformat
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
     node = nbformat.reads(dumps({**notebook, "metadata": {}}), as_version=4)  # type: ignore[no-untyped-call]
     started = _Started(sum(cell["cell_type"] == "code" for cell in notebook["cells"]), progress)
     try:

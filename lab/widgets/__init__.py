@@ -4,7 +4,7 @@ Values and pictures are pure functions and can be tested without a browser; ``Co
 ``TraceExplorer`` put them on a page.
 """
 
-from lab.widgets.explorer import TraceExplorer, explorer_html, settings_of, waste_map_svg
+from lab.widgets.explorer import TraceExplorer, run_html, settings_of, waste_map_svg
 from lab.widgets.heatmap import heatmap_svg, heatmap_text
 from lab.widgets.panel import ControlPanel
 from lab.widgets.picture import comparison_svg, trace_svg, trace_text
@@ -15,10 +15,10 @@ __all__ = [
     "TraceExplorer",
     "Values",
     "comparison_svg",
-    "explorer_html",
     "heatmap_svg",
     "heatmap_text",
     "parse_drain",
+    "run_html",
     "settings_of",
     "trace_svg",
     "trace_text",

@@ -18,7 +18,7 @@ widgets: Any = ipywidgets  # it carries no types
 
 
 class TraceExplorer:
-    """Controls above, picture below. Everything shown is a pure function of ``panel.values``.
+    """Controls above, picture and map below. Everything shown is a pure function of ``panel.values``.
 
     ``run`` is the present run, ``html`` what the reader sees of it.
     """
@@ -26,18 +26,19 @@ class TraceExplorer:
     def __init__(self, values: Values | None = None, policy: str = "park") -> None:
         self.policy = policy
         self.panel = ControlPanel(values, self._show)
-        self._picture = widgets.HTML()
-        self.widget = widgets.VBox([self.panel.widget, self._picture])
+        self._picture, self._map = widgets.HTML(), widgets.HTML()
+        self.widget = widgets.VBox([self.panel.widget, self._picture, self._map])
         self._show(self.panel.values)
 
     @property
     def html(self) -> str:
         """The picture, the text under it and the heat map, as one piece of HTML."""
-        return str(self._picture.value)
+        return f"{self._picture.value}{self._map.value}"
 
     def _show(self, values: Values) -> None:
         self.run = run_trace(settings_of(values, self.policy))
-        self._picture.value = explorer_html(self.run)
+        self._picture.value = run_html(self.run)  # first: this is what the reader waits for
+        self._map.value = waste_map_svg(self.run)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.widget._repr_mimebundle_(**options)
@@ -50,12 +51,10 @@ def settings_of(values: Values, policy: str = "park") -> TraceSettings:
     return TraceSettings(values.capacity, values.drain, values.deadline, policy=policy, signals=cancel)
 
 
-def explorer_html(run: TraceRun) -> str:
-    """Picture, text and heat map of one run."""
-    return (
-        f"<div>{trace_svg(run)}<pre style='line-height:1.3;margin:4px 0'>{svg.escaped(trace_text(run))}</pre>"
-        f"{waste_map_svg(run)}</div>"
-    )
+def run_html(run: TraceRun) -> str:
+    """Picture and text of one run."""
+    text = svg.escaped(trace_text(run))
+    return f"<div>{trace_svg(run)}<pre style='line-height:1.3;margin:4px 0'>{text}</pre></div>"
 
 
 def waste_map_svg(run: TraceRun) -> str:

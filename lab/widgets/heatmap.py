@@ -27,7 +27,7 @@ def heatmap_svg(
 
     :raises ValueError: when the names do not fit the shape, or ``largest`` is not positive
     """
-    table = np.asarray(values, np.float64)
+    table: npt.NDArray[np.float64] = np.asarray(values, np.float64)
     if table.shape != (len(rows), len(columns)):
         raise ValueError(
             f"{len(rows)} rows and {len(columns)} columns do not fit values of shape {table.shape}"
@@ -35,13 +35,18 @@ def heatmap_svg(
     if not largest > 0:
         raise ValueError(f"the largest value must be positive, not {largest}")
     body = [svg.text(10, 20, title, size=14, anchor="start", bold=True)]
-    body.append(
-        svg.text(_LEFT - 10, _TOP - 8, f"{row_name} \\ {column_name}", size=11, anchor="end", fill=svg.GREY)
-    )
+    corner = f"{row_name} \\ {column_name}"
+    body.append(svg.text(_LEFT - 10, _TOP - 8, corner, size=11, anchor="end", fill=svg.GREY))
     body += [svg.text(_LEFT + (j + 0.5) * _WIDE, _TOP - 8, name, size=11) for j, name in enumerate(columns)]
-    for i, name in enumerate(rows):
-        body.append(svg.text(_LEFT - 10, _TOP + i * _HIGH + 15, name, size=12, anchor="end"))
-        body += [_cell(i, j, float(table[i, j]), largest) for j in range(len(columns))]
+    # what all cells share stands in one group: a widget sends the whole picture with each move of a slider
+    body.append("<g stroke='#ffffff'>")
+    body += [_shade(i, j, value, largest) for (i, j), value in np.ndenumerate(table)]
+    body.append("</g><g font-size='11' text-anchor='middle'>")
+    body += [_number_at(i, j, value, largest) for (i, j), value in np.ndenumerate(table)]
+    body.append("</g>")
+    body += [
+        svg.text(_LEFT - 10, _TOP + i * _HIGH + 15, row, size=12, anchor="end") for i, row in enumerate(rows)
+    ]
     if marked is not None:
         body.append(_frame(*marked))
     return svg.picture(
@@ -63,15 +68,22 @@ def heatmap_text(values: npt.ArrayLike, rows: Sequence[object], columns: Sequenc
     )
 
 
-def _cell(row: int, column: int, value: float, largest: float) -> str:
-    x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
-    share = 0.0 if np.isnan(value) else min(1.0, max(0.0, value / largest))
+def _shade(row: int, column: int, value: float, largest: float) -> str:
+    share = _share(value, largest)
     # one hue, from white to dark blue: the lightness falls with the value, on paper too
     red, green, blue = (round(255 - share * (255 - dark)) for dark in (8, 48, 107))
-    fill = f"#{red:02x}{green:02x}{blue:02x}"
-    ink = "#ffffff" if share > 0.65 else svg.INK
-    shape = f"<rect x='{x}' y='{y}' width='{_WIDE}' height='{_HIGH}' fill='{fill}' stroke='#ffffff'/>"
-    return shape + svg.text(x + _WIDE / 2, y + 15, _number(value), size=11, fill=ink)
+    x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
+    return f"<rect x='{x}' y='{y}' width='{_WIDE}' height='{_HIGH}' fill='#{red:02x}{green:02x}{blue:02x}'/>"
+
+
+def _number_at(row: int, column: int, value: float, largest: float) -> str:
+    light = " fill='#fff'" if _share(value, largest) > 0.65 else ""
+    x, y = _LEFT + column * _WIDE + _WIDE // 2, _TOP + row * _HIGH + 15
+    return f"<text x='{x}' y='{y}'{light}>{_number(value)}</text>"
+
+
+def _share(value: float, largest: float) -> float:
+    return 0.0 if np.isnan(value) else float(min(1.0, max(0.0, value / largest)))
 
 
 def _frame(row: int, column: int) -> str:

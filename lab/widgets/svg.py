@@ -33,11 +33,18 @@ def text(
     fill: str = INK,
 ) -> str:
     """A line of text, escaped; ``y`` is its base line."""
-    weight = " font-weight='700'" if bold else ""
-    return (
-        f"<text x='{x:g}' y='{y:g}' font-size='{size}' text-anchor='{anchor}' fill='{fill}'{weight}>"
-        f"{escaped(content)}</text>"
+    # what differs from the outer element only: the text of a picture is sent with each move of a slider
+    look = "".join(
+        f" {name}='{value}'"
+        for name, value, usual in (
+            ("font-size", size, 13),
+            ("text-anchor", anchor, "middle"),
+            ("fill", fill, INK),
+            ("font-weight", 700 if bold else 400, 400),
+        )
+        if value != usual
     )
+    return f"<text x='{x:g}' y='{y:g}'{look}>{escaped(content)}</text>"
 
 
 def box(
@@ -101,7 +108,7 @@ def picture(
     """A whole picture on white, as wide as its place allows but no wider than drawn."""
     defs = f"<defs>{_HATCH.format(id=hatch)}</defs>" if hatch else ""
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' role='img' {FONT} "
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' role='img' {FONT} text-anchor='middle' font-size='13' fill='{INK}' "
         f"style='width:100%;max-width:{width:g}px;height:auto;background:#fff'>"
         f"<title>{escaped(title)}</title><desc>{escaped(description)}</desc>{defs}"
         f"<rect width='{width:g}' height='{height:g}' fill='#ffffff'/>{''.join(body)}</svg>"

@@ -165,3 +165,10 @@ def test_the_callback_sees_the_ended_state_and_cannot_end_it_again():
     assert life.try_finish(Reason.WORKER_LOST) is True
     assert seen == [(State.ENDED, Reason.WORKER_LOST, False)]
     assert life.late == {Reason.CLIENT_CANCEL: 1}
+
+
+def test_a_repr_says_where_it_stands():
+    life = Lifecycle()
+    assert repr(life) == "Lifecycle(queued, reason=None)"
+    life.try_finish(Reason.DRAIN)
+    assert repr(life) == "Lifecycle(ended, reason=drain)"

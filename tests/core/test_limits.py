@@ -261,6 +261,7 @@ def test_a_snapshot_shows_what_runs():
         "due": {"overall_deadline": 100.0, "idle_timeout": 7.0, "slow_consumer": 9.0},
         "undelivered": 1,
     }
+    assert repr(Limits(OFF, 0.0)) == "Limits({'due': {}, 'undelivered': 0})"
 
 
 # -- any history

@@ -119,3 +119,16 @@ def test_an_unbounded_queue_still_knows_its_high_water():
         queue.take()
     queue.put(50, 1)
     assert (len(queue), queue.high_water) == (41, 50)
+
+
+def test_reprs_say_where_they_stand():
+    credit, queue = Credits(1), SendQueue(4)
+    credit.reserve()
+    credit.reserve()
+    queue.put("a", 5)
+    assert repr(credit) == "Credits(1 of 1, low 0, parked)"
+    assert repr(queue) == "SendQueue(1 of 4, 5 bytes)"
+    assert (repr(Credits(None)), repr(SendQueue(None))) == (
+        "Credits(0 unbounded)",
+        "SendQueue(0 unbounded, 0 bytes)",
+    )

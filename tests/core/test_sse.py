@@ -105,6 +105,8 @@ def test_comments_are_counted():
     parser.feed(b": ping\n\n:\n\ndata: a\n")
     parser.feed(b":x\n\n")
     assert parser.comments == 3
+    parser.feed(b"data: abc\nda")
+    assert repr(parser) == "SSEParser(held=7, comments=3)"
 
 
 def test_what_a_reader_that_reconnects_must_know():

@@ -130,7 +130,7 @@ def test_the_explorer_shows_the_run_of_its_values() -> None:
 def test_the_heat_map_has_a_cell_for_every_stop_of_the_sliders() -> None:
     explorer = TraceExplorer()
     grid = run_grid(CAPACITIES, DEADLINES, [Values().drain])
-    assert waste_map_svg(explorer.run).count("stroke='#ffffff'/>") == grid.dropped.size
+    assert waste_map_svg(explorer.run).count("width='34' height='22' fill='#") == grid.dropped.size
 
 
 def test_a_client_cancels_in_the_tick_of_the_limit() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lab.core.endings import Reason
 from lab.core.trace import POLICIES, TraceRun, TraceSettings, run_trace
-from lab.widgets import comparison_svg, explorer_html, heatmap_svg, heatmap_text, trace_svg, trace_text
+from lab.widgets import comparison_svg, heatmap_svg, heatmap_text, run_html, trace_svg, trace_text
 from lab.widgets.picture import MAX_COLUMNS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -91,7 +91,7 @@ def test_a_long_run_is_cut_and_says_so() -> None:
 def test_any_text_is_escaped(tokens: str, policy: str, capacity: int | None) -> None:
     run = run_trace(TraceSettings(tokens="<&>'\"" + tokens, policy=policy, capacity=capacity))
     assert parse(trace_svg(run)).findtext(f"{SVG}desc") is not None
-    parse(explorer_html(run))
+    parse(run_html(run))
 
 
 def test_comparison_holds_every_run_under_its_name() -> None:

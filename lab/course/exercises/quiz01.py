@@ -82,6 +82,7 @@ QUIZ = (
                 "yes: the call goes with the assert; a check must not do the work that it checks",
                 right=True,
             ),
+            Option("The optimiser inlines finish, so that it runs too late", "Python does no such thing"),
             Option(
                 "More requests end in the same tick", "finish is one step, however many callers there are"
             ),

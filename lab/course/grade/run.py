@@ -85,7 +85,9 @@ def _in_a_fork(arguments: list[str], values: dict[str, str], folder: Path, log: 
 
 def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "pytest", "nbval.plugin", "lab.course.nbval_plugin"])
+    context.set_forkserver_preload(
+        [__name__, "lab.course.quick_nbformat", "lab.course.nbval_plugin", "nbval.plugin"]
+    )
     return context
 
 
@@ -102,7 +104,7 @@ def _work(arguments: list[str], values: dict[str, str], folder: str, log: str) -
     os.dup2(output, 2)
     import pytest
 
-    status = pytest.main(["-p", "nbval.plugin", *arguments])
+    status = pytest.main(["-p", "nbval.plugin", *arguments])  # no entry points are loaded, so name it
     sys.stdout.flush()
     os._exit(int(status))
 

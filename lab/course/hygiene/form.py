@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from nbformat.validator import iter_validate
-
 from lab.course.hygiene.finding import Finding
 from lab.course.notebook import (
     CELL_KEYS,
@@ -19,13 +17,14 @@ from lab.course.notebook import (
     Notebook,
     exercise_of,
 )
+from lab.course.quick_nbformat import nbformat
 
 TAGS = {CHECK_OUTPUT, "nbval-ignore-output", "raises-exception", "hide-input", KEEP}
 
 
 def check_form(notebook: Notebook) -> Iterator[Finding]:
     """Findings on the file as a whole, then on each cell's metadata."""
-    errors = iter_validate(notebook)  # type: ignore[no-untyped-call]
+    errors = nbformat.validator.iter_validate(notebook)  # type: ignore[no-untyped-call]
     invalid = [_describe(error) for error in errors]
     if not invalid and notebook["nbformat_minor"] < 5:
         invalid.append(Finding("not valid: older than format 4.5, so that cells have no ids"))
