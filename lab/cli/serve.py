@@ -86,6 +86,6 @@ def serve(settings: Any) -> None:
         with on_signals(runner.stop):
             await runner.run(on_ready=ready)
 
-    loop_factory = uvicorn.Config("", lifespan="off").get_loop_factory()
+    loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_STATE = "lab.connection"
+STATE_KEY = "lab.connection"
 
 
 class Connection:
@@ -51,7 +51,7 @@ class SocketBuffers:
 
 def connection_of(scope: Scope) -> Connection | None:
     """The connection of a request; None under a server that does not run these protocols."""
-    connection = scope.get("state", {}).get(_STATE)
+    connection = scope.get("state", {}).get(STATE_KEY)
     return connection if isinstance(connection, Connection) else None
 
 
@@ -93,4 +93,4 @@ def _equip(
     """The connection, and the state that uvicorn copies into the scope of each of its requests."""
     buffers.apply(transport)
     connection = Connection(transport)
-    return connection, {**app_state, _STATE: connection}
+    return connection, {**app_state, STATE_KEY: connection}

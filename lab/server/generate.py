@@ -113,7 +113,8 @@ class Generate:
         """The one owner of ``receive`` once the body is read: nothing but the disconnect can come."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._backend.owner.finish(request, Reason.CLIENT_DISCONNECT)
+        if not request.aborted:  # else it is only the echo of what the server did
+            self._backend.owner.finish(request, Reason.CLIENT_DISCONNECT)
 
     async def _respond(
         self, request: Request, asked: GenerationRequest, scope: Scope, receive: Receive, send: Send
@@ -159,7 +160,7 @@ class Generate:
         await response(scope, receive, send)
         owner = self._backend.owner
         if request.left():
-            owner.finish(request, Reason.CLIENT_DISCONNECT)
+            await request.wait_ended()
             return
         owner.sent(request, pieces)
         request.complete = True

@@ -77,7 +77,7 @@ class LocalServer:
 
     def _main(self) -> None:
         try:
-            loop_factory = uvicorn.Config(self.service.app, lifespan="off").get_loop_factory()
+            loop_factory = uvicorn.Config(self.service.app, log_config=None).get_loop_factory()
             with asyncio.Runner(loop_factory=loop_factory) as runner:
                 runner.run(self._serve())
         except BaseException as error:

@@ -101,6 +101,11 @@ class Request:
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
+    async def wait_ended(self) -> None:
+        """Waits for the ending that is certain to come, as after the loss of the connection."""
+        while not self.ended:
+            await self.changed()
+
     def take_all(self) -> list[Piece]:
         """Everything that waits, in order."""
         return self.queue.drop_all()

@@ -8,6 +8,7 @@ stops. A second stop skips the grace.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 
@@ -31,7 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=1024)  # type: ignore[arg-type]
     except OSError as error:
-        reason = error.strerror or error
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise BindError(f"cannot listen on {host} port {port}: {reason}") from error
 
 

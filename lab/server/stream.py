@@ -89,7 +89,7 @@ class EventStream(EventSourceResponse):
                     body += self._farewell()
                 await send({"type": "http.response.body", "body": body, "more_body": not last})
                 if request.left():
-                    owner.finish(request, Reason.CLIENT_DISCONNECT)
+                    await request.wait_ended()
                     return
                 self._last_write = loop.time()
                 owner.sent(request, pieces)

@@ -28,7 +28,7 @@ from lab.engine.messages import (
     Started,
     Submit,
 )
-from lab.http.protocol import _STATE, Connection
+from lab.http.protocol import STATE_KEY, Connection
 from lab.server.request import Request
 from lab.server.service import Service
 from lab.server.settings import ServerSettings
@@ -141,7 +141,7 @@ class Call:
         self._incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
         self.transport = FakeTransport(self)
         self.connection = Connection(self.transport)  # type: ignore[arg-type]
-        scope.setdefault("state", {})[_STATE] = self.connection
+        scope.setdefault("state", {})[STATE_KEY] = self.connection
         self.blocked_sends = 0
         self.task = asyncio.create_task(app(scope, self._receive, self._send))
 
@@ -280,6 +280,11 @@ class Bench:
     def the_request(self) -> Request:
         (request,) = self.owner._open.values()
         return request
+
+
+@pytest.fixture(name="settle")
+def _settle() -> Callable[[], Any]:
+    return settle
 
 
 @pytest.fixture
