@@ -117,7 +117,7 @@ class Metrics:
         """All series and their content type, in the newest format that the reader accepts."""
         try:
             encode, content_type = choose_encoder(accept or "")
-        except ValueError:  # a version that is none
+        except (TypeError, ValueError):  # a version that is no number
             encode, content_type = choose_encoder("")
         return encode(self.registry), content_type
 
