@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from lab.core.endings import Reason
 from lab.core.errors import LabError
@@ -28,6 +28,7 @@ _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LABEL = re.compile(r"[\x21-\x7e]{1,128}")
 _MAX_DIGITS = 300  # of a whole number; a float holds no larger one
 _MILLISECONDS = re.compile(r"[0-9]{1,12}")
+_Path: TypeAlias = tuple["_Path | None", str]  # where the enclosing value stands, and one step further
 
 
 class ServingTokenizer(Protocol):
@@ -148,25 +149,35 @@ class _Numbers:
 
 
 def _where_not_finite(value: Any) -> str | None:
-    """The path to a ``nan`` inside a JSON value."""
-    pending: list[tuple[str, Any]] = [("", value)]
+    """The path to a ``nan`` inside a JSON value. Paths are linked, not copied: a body may be wide and deep."""
+    pending: list[tuple[_Path | None, Any]] = [(None, value)]
     while pending:
         path, item = pending.pop()
         if isinstance(item, dict):
-            pending.extend((f"{path}.{name}" if path else name, member) for name, member in item.items())
+            pending.extend(((path, f".{name}"), member) for name, member in item.items())
         elif isinstance(item, list):
-            pending.extend((f"{path}[{at}]", member) for at, member in enumerate(item))
+            pending.extend(((path, f"[{at}]"), member) for at, member in enumerate(item))
         elif isinstance(item, float) and math.isnan(item):
-            return path or None
+            return _spelled(path)
     return None
+
+
+def _spelled(path: _Path | None) -> str | None:
+    steps = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    return "".join(reversed(steps)).removeprefix(".") or None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in value if names.count(name) > 1)
-        raise refuse(twice, "is given twice", "duplicate_parameter")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise refuse(name, "is given twice", "duplicate_parameter")
+            seen.add(name)
     return value
 
 
@@ -284,8 +295,8 @@ def _max_tokens(kind: Kind, fields: Mapping[str, Any], prompt_tokens: int, conte
 
 
 def _too_long(param: str, message: str) -> ApiError:
-    reason = Reason.TOO_LONG
-    return ApiError(400, f"{param}: {message}", param=param, code=reason.value, reason=reason)
+    code = "context_length_exceeded"  # the name that clients of the API look for
+    return ApiError(400, f"{param}: {message}", param=param, code=code, reason=Reason.TOO_LONG)
 
 
 def _app_id(value: str | None) -> str:

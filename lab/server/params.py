@@ -9,6 +9,7 @@ required ones.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -155,9 +156,8 @@ def require_default(name: str, value: Any, default: Any) -> None:
     same_kind = isinstance(value, bool) == isinstance(default, bool)
     if value is None or (same_kind and value == default):
         return
-    raise refuse(
-        name, f"is not supported; only {default!r} is accepted".replace("'", '"'), "unsupported_parameter"
-    )
+    message = f"is not supported; leave it out, or send {json.dumps(default)}"
+    raise refuse(name, message, "unsupported_parameter")
 
 
 def _frozen(fields: Mapping[str, Any]) -> Mapping[str, Any]:
