@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 import lab.model
 from lab.engine.config import EngineConfig
@@ -14,7 +14,7 @@ from lab.server.service import HostFactory, Service
 from lab.server.settings import ServerSettings
 
 
-def create_app(settings: ServerSettings, host_factory: HostFactory | None = None) -> Starlette:
+def create_app(settings: ServerSettings, host_factory: HostFactory | None = None) -> ASGIApp:
     """The application of a service of its own; the engine runs in a child process unless told otherwise."""
     return Service(settings, host_factory or process_factory(settings), load_tokenizer).app
 

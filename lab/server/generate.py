@@ -149,7 +149,7 @@ class Generate:
         receive: Receive,
         send: Send,
     ) -> None:
-        pieces, usage = request.take_all(), usage_of(request)
+        pieces, usage = request.queue.drop_all(), usage_of(request)
         if request.natural is None or usage is None:
             raise RuntimeError("an answer ends before the model is done")
         text = "".join(piece.text for piece in pieces)

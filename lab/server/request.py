@@ -106,10 +106,6 @@ class Request:
         while not self.ended:
             await self.changed()
 
-    def take_all(self) -> list[Piece]:
-        """Everything that waits, in order."""
-        return self.queue.drop_all()
-
     def left(self) -> bool:
         """The client is gone, or was sent away. A server may hide that: its ``send`` just returns."""
         lost = self.connection is not None and self.connection.lost

@@ -6,10 +6,11 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Protocol
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
+from starlette.types import Lifespan, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from lab.core.endings import Reason
 from lab.core.lifecycle import State
@@ -91,33 +92,47 @@ class Pages:
         return JSONResponse(self._backend.owner.snapshot())
 
 
-def make_routes(backend: Backend) -> list[Route]:
-    """All routes of a server."""
+class _Route(Route):
+    """A route that answers a wrong method in the shape of the API, and OPTIONS with what it allows."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        methods = self.methods or set()
+        if scope["method"] in methods:
+            await self.app(scope, receive, send)
+            return
+        allow = {"Allow": ", ".join(sorted(methods))}
+        if scope["method"] == "OPTIONS":
+            response = Response(status_code=204, headers=allow)
+        else:
+            response = _error(405, f"{scope['method']} is not allowed here", "method_not_allowed", allow)
+        await response(scope, receive, send)
+
+
+def make_router(backend: Backend, lifespan: Lifespan[None]) -> Router:
+    """All routes of a server. A plain router: each middleware would wrap every send of every token."""
     pages = Pages(backend)
-    return [
-        Route("/v1/chat/completions", Generate(backend, "chat"), methods=["POST"]),
-        Route("/v1/completions", Generate(backend, "completion"), methods=["POST"]),
-        Route("/v1/models", pages.models),
-        Route("/v1/requests/{request_id}/cancel", pages.cancel, methods=["POST"]),
-        Route("/healthz", pages.healthz),
-        Route("/readyz", pages.readyz),
-        Route("/metrics", pages.metrics),
-        Route("/debug/requests", pages.debug),
+    routes = [
+        _Route("/v1/chat/completions", Generate(backend, "chat"), methods=["POST"]),
+        _Route("/v1/completions", Generate(backend, "completion"), methods=["POST"]),
+        _Route("/v1/models", pages.models),
+        _Route("/v1/requests/{request_id}/cancel", pages.cancel, methods=["POST"]),
+        _Route("/healthz", pages.healthz),
+        _Route("/readyz", pages.readyz),
+        _Route("/metrics", pages.metrics),
+        _Route("/debug/requests", pages.debug),
     ]
+    return Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
 
 
-async def on_http_exception(request: HttpRequest, error: Exception) -> Response:
-    """An unknown path or a wrong method, in the shape of the API. OPTIONS is answered, not refused."""
-    if not isinstance(error, HTTPException):
-        raise error
-    headers = dict(error.headers or {})
-    if error.status_code == 405 and request.method == "OPTIONS":
-        return Response(status_code=204, headers=headers)
-    message = f"{error.detail}: {request.method} {request.url.path}"
-    return _error(error.status_code, message, "not_found" if error.status_code == 404 else None, headers)
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await WebSocketClose()(scope, receive, send)
+        return
+    response = _error(404, f"there is nothing at {scope['path']}", "not_found")
+    await response(scope, receive, send)
 
 
-def _error(status: int, message: str, code: str | None, headers: Mapping[str, str] | None = None) -> Response:
+def _error(status: int, message: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
     error = ApiError(status, message, "invalid_request_error", None, code, headers or {})
     return Response(error.body(), status, dict(error.headers), media_type="application/json")
 

@@ -57,6 +57,8 @@ class Runner:
                 service.app,
                 http=http_protocol(buffers),
                 lifespan="off",
+                ws="none",
+                proxy_headers=False,
                 log_config=None,
                 access_log=False,
                 server_header=False,

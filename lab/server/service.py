@@ -11,15 +11,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
+from starlette.routing import Router
 
 from lab.core.clock import Clock
 from lab.core.record import RequestRecord
 from lab.engine.host import EngineHost, OnEvents, OnExit
 from lab.server.api import ApiContext, ServingTokenizer
 from lab.server.owner import RequestOwner
-from lab.server.routes import make_routes, on_http_exception
+from lab.server.routes import make_router
 from lab.server.settings import ServerSettings
 from lab.telemetry.metrics import Metrics
 
@@ -42,12 +41,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.owner = RequestOwner(settings, self._observe, clock)
-        self.app = Starlette(
-            routes=make_routes(self),
-            lifespan=self._lifespan,
-            exception_handlers={HTTPException: on_http_exception},
-        )
-        self.app.router.redirect_slashes = False
+        self.app = make_router(self, self._lifespan)
         self._host_factory = host_factory
         self._load_tokenizer = load_tokenizer
         self._on_record = on_record
@@ -88,7 +82,7 @@ class Service:
             self._on_record(record)
 
     @asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncGenerator[None, None]:
+    async def _lifespan(self, app: Router) -> AsyncGenerator[None, None]:
         await self.start()
         try:
             yield

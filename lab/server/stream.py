@@ -60,29 +60,27 @@ class EventStream(EventSourceResponse):
         self._ping = ServerSentEvent(comment="ping", sep="\n").encode()
         self._ping_due = False
         self._ping_timer: asyncio.TimerHandle | None = None
-        self._last_write = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Writes the response from its start to its close. ``receive`` belongs to somebody else."""
-        loop = asyncio.get_running_loop()
         try:
             self._request.status = self.status_code
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            self._last_write = loop.time()
-            self._set_ping_timer(loop)
-            await self._write(send, loop)
+            self._set_ping_timer(self.ping_interval)
+            await self._write(send)
         finally:
             if self._ping_timer is not None:
                 self._ping_timer.cancel()
 
-    async def _write(self, send: Send, loop: asyncio.AbstractEventLoop) -> None:
+    async def _write(self, send: Send) -> None:
         request, owner, delta = self._request, self._owner, self._wire.delta
+        lifecycle, queue = request.lifecycle, request.queue
         first = self._wire.first()
         head = b"" if first is None else encode_event(first)
-        while not request.ended:
-            last = request.lifecycle.state is State.FLUSHING
-            pieces = request.take_all()
-            if pieces or last:
+        while (state := lifecycle.state) is not State.ENDED:
+            last = state is State.FLUSHING
+            if queue or last:
+                pieces = queue.drop_all()
                 body = head + b"".join([encode_event(delta(piece.text)) for piece in pieces])
                 head = b""
                 if last:
@@ -91,7 +89,6 @@ class EventStream(EventSourceResponse):
                 if request.left():
                     await request.wait_ended()
                     return
-                self._last_write = loop.time()
                 owner.sent(request, pieces)
                 if last:
                     request.complete = True
@@ -100,7 +97,6 @@ class EventStream(EventSourceResponse):
             elif self._ping_due:
                 self._ping_due = False
                 await send({"type": "http.response.body", "body": self._ping, "more_body": True})
-                self._last_write = loop.time()
             else:
                 await request.changed()
         await self._last_words(send)
@@ -125,17 +121,18 @@ class EventStream(EventSourceResponse):
         await send({"type": "http.response.body", "body": body, "more_body": False})
         self._request.complete = not self._request.left()
 
-    def _set_ping_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _set_ping_timer(self, seconds: float) -> None:
         if self.ping_interval > 0:
-            self._ping_timer = loop.call_at(self._last_write + self.ping_interval, self._on_ping_timer, loop)
+            self._ping_timer = asyncio.get_running_loop().call_later(seconds, self._on_ping_timer)
 
-    def _on_ping_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A ping is due when nothing was written for a whole interval; else the timer just moves on."""
-        if loop.time() >= self._last_write + self.ping_interval:
+    def _on_ping_timer(self) -> None:
+        """A ping is due when no event was sent for a whole interval; else the timer just moves on."""
+        sent_at = self._request.stamps.last_sent_at or 0.0
+        rest = sent_at + self.ping_interval - self._owner.clock.now()
+        if rest <= 0:
             self._ping_due = True
-            self._last_write = loop.time()
             self._request.wake()
-        self._set_ping_timer(loop)
+        self._set_ping_timer(rest if rest > 0 else self.ping_interval)
 
 
 async def _nothing() -> AsyncIterator[str]:
