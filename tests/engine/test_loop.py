@@ -155,6 +155,13 @@ def test_a_token_computed_for_an_aborted_sequence_is_discarded(driver, submit):
     assert driver.text("s") == "bc"
 
 
+def test_the_first_token_of_a_sequence_aborted_during_its_prefill_is_discarded(driver, submit):
+    driver.runner.during = lambda: driver.mailbox.put([Abort("r")])
+    driver.step(submit("r"))
+    assert driver.ending("r") == Aborted("r", generated=0, discarded=1, at=0.0)
+    assert driver.loop.idle
+
+
 @pytest.mark.parametrize("name", ["r", "unknown"])
 def test_S28_an_abort_of_an_ended_or_unknown_attempt_is_no_event(driver, submit, name):
     driver.run(submit("r", max_tokens=1))
