@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ import click
 from lab.course.errors import CourseError
 from lab.course.grade import Grade, Settings, grade_folder, load_chapters, report
 from lab.course.root import workbook_root
+from lab.course.verdict import printable
 
 
 @click.command()
@@ -39,6 +41,9 @@ def command(
 
     Example: lab grade submissions/ --out grades
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show
     began = time.monotonic()
     settings = Settings(timeout=timeout, jobs=jobs or os.cpu_count() or 1, only=chapter)
     try:
@@ -51,7 +56,9 @@ def command(
         grades = grade_folder(folder, root, chapters, settings, _progress())
     except CourseError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(report.as_json(grades) if as_json else _table(grades), nl=not as_json)
+    click.echo(
+        report.as_json(grades) if as_json else _table(grades, terminal=sys.stdout.isatty()), nl=not as_json
+    )
     if out is not None:
         written = report.write(grades, out)
         click.echo(f"written: {written[0]}, {written[1]}", err=True)
@@ -63,18 +70,21 @@ def _progress() -> Callable[[Grade], None] | None:
     """A line per finished submission on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty():
         return None
-    return lambda grade: click.echo(f"{grade.state.value:<13} {grade.submission}", err=True)
+    return lambda grade: click.echo(f"{grade.state.value:<13} {printable(grade.submission)}", err=True)
 
 
-def _table(grades: list[Grade]) -> str:
-    if not sys.stdout.isatty():
+def _table(grades: list[Grade], *, terminal: bool) -> str:
+    if not terminal:
         return report.as_table(grades)
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(*report.COLUMNS)
+    table = Table()
+    for column in report.COLUMNS:
+        table.add_column(column, overflow="fold")
     for row in report.rows(grades):
-        table.add_row(*row.values())
+        table.add_row(*map(Text, row.values()))  # as text: it comes from students and may hold markup
     console = Console()
     with console.capture() as capture:
         console.print(table)

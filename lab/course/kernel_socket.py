@@ -8,7 +8,7 @@ it, but it lets us choose this class (``--ServerApp.kernel_websocket_connection_
 
 from __future__ import annotations
 
-from asyncio import Future
+from typing import Any
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 

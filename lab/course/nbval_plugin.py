@@ -20,6 +20,7 @@ from jupyter_client.manager import KernelManager
 
 REPORT = "LAB_NBVAL_REPORT"
 POLL = 0.1  # seconds between two looks at whether the kernel lives
+MAX_TEXT = 20_000  # characters of one stream that are reported
 
 
 class KernelDied(Exception):
@@ -82,9 +83,20 @@ def _row(item: Any, call: pytest.CallInfo[None], report: pytest.TestReport) -> d
     return {
         "index": item.cell_num,
         "passed": report.outcome == "passed",
-        "outputs": item.test_outputs or [],
+        "outputs": _short(item.test_outputs or []),
         "message": str(raised) if raised is not None else "",
         "timed_out": bool(item.parent.timed_out) and not earlier,
         "kernel_died": isinstance(raised, KernelDied),
         "ran": "Kernel dead" not in str(raised),
     }
+
+
+def _short(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The streams, cut, and the errors; pictures and results are nobody's business here."""
+    found: list[dict[str, Any]] = []
+    for output in outputs:
+        if output["output_type"] == "stream":
+            found.append({**output, "text": output["text"][:MAX_TEXT]})
+        elif output["output_type"] == "error":
+            found.append({**output, "traceback": []})
+    return found

@@ -69,6 +69,11 @@ def not_attempted(reason: str = "") -> Verdict:
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, without memory addresses, at most MAX_TEXT characters."""
-    flat = _ADDRESS.sub("0x...", " ".join(text.split()))
+    """`text` on one line, without memory addresses and control characters, at most MAX_TEXT characters."""
+    flat = _ADDRESS.sub("0x...", printable(" ".join(text.split())))
     return flat if len(flat) <= MAX_TEXT else flat[: MAX_TEXT - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """`text` with a question mark for each character that a terminal or a file could choke on."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)

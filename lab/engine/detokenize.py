@@ -90,7 +90,7 @@ class Detokenizer:
         data = self._vocabulary.bytes[token]
         self._starts.append(self._length + (1 if data else 0))
         piece = self._release(self._decoder.decode(data), check_stop)
-        self._clear = not (self._stops or self._starts or self._decoder.getstate()[0])
+        self._clear = not (self._stops or self._decoder.getstate()[0])
         return piece
 
     def finish(self) -> Piece:

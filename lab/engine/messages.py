@@ -143,7 +143,10 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt ended by a fault. `invalid` says that the submit itself was at fault and never ran."""
+    """The attempt ended by a fault. `invalid` says that the submit itself was at fault and never ran.
+
+    A submit with the id of a live attempt is refused in this way too; the one that is live goes on.
+    """
 
     attempt_id: str
     message: str

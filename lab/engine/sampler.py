@@ -61,7 +61,7 @@ def _pick_filtered(logits: Tensor, rows: Sequence[tuple[SamplingParams, Draws]])
     probabilities = probabilities.masked_fill(rank >= top_k, 0.0)
     total = probabilities.sum(-1, keepdim=True)
     before = probabilities.cumsum(-1) - probabilities
-    probabilities = probabilities.masked_fill((before >= top_p * total) & (rank > 0), 0.0)
+    probabilities = probabilities.masked_fill(before >= top_p * total, 0.0)  # nothing is before the best
     return order.gather(-1, _invert(probabilities, rows)[:, None])[:, 0]
 
 

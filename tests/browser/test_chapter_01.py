@@ -61,7 +61,7 @@ class Lab:
     @property
     def text(self) -> str:
         """The text under the picture."""
-        return self.page.locator(".widget-html-content pre").first.inner_text()
+        return self.page.locator(".widget-html-content pre").first.text_content() or ""
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +89,13 @@ def test_moving_the_capacity_slider_changes_picture_and_text(lab: Lab) -> None:
     lab.slider.focus()
     lab.slider.press("End")
     lab.page.wait_for_function(
-        "() => document.querySelector('.widget-html-content pre').innerText.includes('waste 5/7 = 71%')"
+        "() => document.querySelector('.widget-html-content pre').textContent.includes('waste 5/7 = 71%')"
     )
     assert "sent AB, dropped CDEFG, paused never" in lab.picture
     assert lab.text == lab.picture
     lab.slider.press("Home")
     lab.page.wait_for_function(
-        "() => document.querySelector('.widget-html-content pre').innerText.includes('waste 1/3 = 33%')"
+        "() => document.querySelector('.widget-html-content pre').textContent.includes('waste 1/3 = 33%')"
     )
 
 
@@ -106,7 +106,7 @@ def test_clicking_a_tick_changes_pattern_text_and_picture(lab: Lab) -> None:
     pattern = lab.page.locator(".widget-text input").first
     playwright.expect(pattern).to_have_value("1,0,1,0,1,0,1,0,0")
     lab.page.wait_for_function(
-        "before => document.querySelector('.widget-html-content pre').innerText !== before", arg=before
+        "before => document.querySelector('.widget-html-content pre').textContent !== before", arg=before
     )
     assert "reads   1 0 1 0 1 0 1 0 0" in lab.picture
     pattern.fill("1,0,0,0,1,0,1,0,0")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from lab.cli.grade import command
+from lab.cli.grade import _table, command
 from lab.course.errors import CourseError
 from lab.course.grade import Chapter, Grade, Settings, State, grade_folder, report
 from lab.course.grade.assemble import assemble
@@ -198,3 +201,30 @@ def test_nbval_and_the_check_must_agree(workbook: Any, row: dict[str, Any], expe
 def test_a_spreadsheet_sees_no_formula() -> None:
     grade = Grade("=1+1.ipynb", None, State.INVALID, "-x")
     assert report.as_csv([grade]).splitlines()[1] == "'=1+1.ipynb,,INVALID,0,0,'-x,"
+
+
+def test_F25_a_name_that_the_terminal_cannot_show_stops_nothing(workbook: Any, tmp_path: Path) -> None:
+    workbook.answer("Ω 日本.ipynb", lambda notebook: notebook["metadata"].update(lab={"chapter": "42"}))
+    workbook.answer(
+        "bad\udcff\x1b.ipynb", lambda notebook: notebook["metadata"].update(lab={"chapter": "42"})
+    )
+    values = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1252", "LC_ALL": "C.UTF-8"}
+    command_line = [
+        sys.executable,
+        "-m",
+        "lab",
+        "grade",
+        str(workbook.submissions),
+        "--out",
+        str(tmp_path / "g"),
+    ]
+    done = subprocess.run(command_line, env=values, capture_output=True, check=True)
+    assert b"INVALID" in done.stdout
+    assert b"\\u03a9" in done.stdout
+    rows = json.loads((tmp_path / "g.json").read_text(encoding="utf-8"))
+    assert [row["submission"] for row in rows] == ["bad??.ipynb", "Ω 日本.ipynb"]
+
+
+def test_a_table_on_a_terminal_takes_no_markup_from_students() -> None:
+    grade = Grade("[bold]x[/bold].ipynb", None, State.INVALID, "no")
+    assert "[bold]x[/bold]" in _table([grade], terminal=True)

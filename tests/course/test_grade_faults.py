@@ -21,6 +21,13 @@ WRONG = "def double(n):\n    return n * n"
 THREE = "LIMIT = 3"
 TIMEOUT = 12.0  # seconds; an endless cell costs half of it
 
+STUBBORN = """\
+while True:
+    try:
+        while True:
+            pass
+    except KeyboardInterrupt:
+        pass"""
 ESCAPES = """\
 import os, subprocess
 subprocess.Popen(["sleep", "600"], start_new_session=True, env={**os.environ, "F_MARK": "f-escape"})
@@ -98,6 +105,9 @@ def write_all(workbook: Any) -> None:
     answer("weiß ich nicht/F26 (copy 3).ipynb", lose_metadata, e1=RIGHT, e2=THREE)
     answer("F29.ipynb", e1=f"%%time\n{RIGHT}", e2=THREE)
     answer("endless.ipynb", e1="while True:\n    pass", e2=THREE)
+    answer("stubborn.ipynb", e1=STUBBORN, e2=THREE)
+    answer("flood.ipynb", e1=f"for n in range(200):\n    print('x' * 1000)\n{RIGHT}", e2=THREE)
+    answer("escapes.ipynb", e1="def double(n):\n    raise ValueError('\\x1b[31m[bold]\\ud800')", e2=THREE)
     answer("syntax.ipynb", e1="def double(n:", e2=THREE)
     answer("escape.ipynb", e1=RIGHT, e2=ESCAPES)
     (workbook.submissions / "broken.ipynb").write_text('{"cells": [', encoding="utf-8")
@@ -159,6 +169,21 @@ def test_no_fault_of_ours_among_them(graded: dict[str, Grade]) -> None:
 def test_an_endless_answer_costs_only_its_own_exercise(graded: dict[str, Grade]) -> None:
     assert outcomes(graded["endless"]) == ["exception", "passed"]
     assert graded["endless"].reason == "in the answer cell of 99-1"
+
+
+def test_an_answer_that_catches_the_interrupt_is_stopped_all_the_same(graded: dict[str, Grade]) -> None:
+    assert graded["stubborn"].state is State.TIMEOUT
+    assert graded["stubborn"].reason == "in the answer cell of 99-1"
+    assert graded["stubborn"].passed == 0
+
+
+def test_a_flood_of_output_costs_nothing(graded: dict[str, Grade]) -> None:
+    assert graded["flood"].passed == 2
+
+
+def test_control_characters_of_an_answer_reach_no_terminal(graded: dict[str, Grade]) -> None:
+    verdict = graded["escapes"].exercises[0][1]
+    assert verdict.reason == "double(0) raised ValueError: ?[31m[bold]?"
 
 
 def test_an_answer_that_does_not_parse_is_an_exception(graded: dict[str, Grade]) -> None:

@@ -205,8 +205,15 @@ def test_F28_a_solution_in_the_chapter_is_found(findings: Any) -> None:
     assert "the solution of 99-1 stands in the chapter" in found
 
 
-def test_F32_a_widget_cell_prints_nothing_and_is_not_checked(findings: Any) -> None:
-    widget = "import ipywidgets as widgets\nwith widgets.Output(): print(1)"
+@pytest.mark.parametrize(
+    "widget",
+    [
+        "import ipywidgets as widgets\nwith widgets.Output(): print(1)",
+        "@interact(n=(0, 3))\ndef show(n): print(n)",
+        "explorer = TraceExplorer()\nprint(explorer)",
+    ],
+)
+def test_F32_a_widget_cell_prints_nothing_and_is_not_checked(findings: Any, widget: str) -> None:
     found = findings(all_of(source(2, widget), tag(2, "nbval-check-output")))
     assert any(finding.startswith("cell 2: a widget cell is checked") for finding in found)
     assert any(finding.startswith("cell 2: a widget cell prints") for finding in found)

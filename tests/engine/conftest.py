@@ -24,7 +24,7 @@ class FakeRunner:
     """After token t in the prompt's last place comes t + 1, and so on: a .. z, then the end of sequence.
 
     `prefilled` lists (slot, start, tokens) of every chunk; `broken_slots` raise in prefill; `broken` raises in decode;
-    `during` is called in the middle of every decode, as if another thread acted then.
+    `during` is called in the middle of every prefill and decode, as if another thread acted then.
     """
 
     def __init__(self, slots: int = 4, max_len: int = 64) -> None:
@@ -33,17 +33,24 @@ class FakeRunner:
         self.batches: list[list[int]] = []
         self.broken_slots: set[int] = set()
         self.broken = False
+        self.filled = [0] * slots
         self.during = lambda: None
 
     def prefill(self, tokens: Sequence[int], slot: int, start: int) -> Tensor:
         if slot in self.broken_slots:
             raise RuntimeError(f"slot {slot} is broken")
+        assert start in (0, self.filled[slot]), "a chunk continues where the last one ended"
+        self.filled[slot] = start + len(tokens)
         self.prefilled.append((slot, start, tuple(tokens)))
+        self.during()
         return self._logits(tokens[-1:])[0]
 
     def decode(self, tokens: Sequence[int], positions: Sequence[int], slots: Sequence[int]) -> Tensor:
         assert list(slots) == sorted(set(slots)), "rows come in the order of their slots"
         assert max(positions) < self.max_len
+        for slot, position in zip(slots, positions, strict=True):
+            assert position == self.filled[slot], "each token goes right behind the last one"
+            self.filled[slot] += 1
         self.batches.append(list(slots))
         self.during()
         if self.broken:

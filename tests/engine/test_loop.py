@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+import lab.engine.loop as loop_module
 from lab.engine.detokenize import Detokenizer
 from lab.engine.messages import (
     Abort,
@@ -138,6 +139,13 @@ def test_an_abort_between_prefill_chunks_frees_the_slot(driver, submit):
     assert len(driver.runner.prefilled) == 1
 
 
+def test_an_abort_between_steps_discards_nothing(driver, submit):
+    driver.step(submit("r", max_tokens=9))
+    driver.step()
+    driver.step(Abort("r"))
+    assert driver.ending("r") == Aborted("r", generated=2, discarded=0, at=0.0)
+
+
 def test_a_token_computed_for_an_aborted_sequence_is_discarded(driver, submit):
     driver.step(submit("r", max_tokens=9), submit("s", max_tokens=9))
     driver.runner.during = lambda: driver.mailbox.put([Abort("r")])
@@ -145,6 +153,13 @@ def test_a_token_computed_for_an_aborted_sequence_is_discarded(driver, submit):
     assert driver.ending("r") == Aborted("r", generated=1, discarded=1, at=0.0)
     assert driver.text("r") == "b"
     assert driver.text("s") == "bc"
+
+
+def test_the_first_token_of_a_sequence_aborted_during_its_prefill_is_discarded(driver, submit):
+    driver.runner.during = lambda: driver.mailbox.put([Abort("r")])
+    driver.step(submit("r"))
+    assert driver.ending("r") == Aborted("r", generated=0, discarded=1, at=0.0)
+    assert driver.loop.idle
 
 
 @pytest.mark.parametrize("name", ["r", "unknown"])
@@ -187,6 +202,15 @@ def test_a_parked_sequence_waits_for_the_low_mark(driver, submit):
 def test_a_coalescing_receiver_never_parks(driver, submit):
     driver.run(submit("r", max_tokens=9, capacity=1, coalesce=True))
     assert isinstance(driver.ending("r"), Done)
+
+
+def test_a_loop_whose_slots_are_all_parked_is_idle_though_others_wait(new_driver, submit):
+    driver = new_driver(slots=1)
+    driver.run(submit("slow", max_tokens=9, capacity=1), submit("waits"))
+    assert driver.loop.idle
+    assert driver.loop.snapshot()["waiting"] == ["waits"]
+    driver.run(Abort("slow"))
+    assert isinstance(driver.ending("waits"), Done)
 
 
 def test_abort_of_a_parked_sequence_frees_its_slot(driver, submit):
@@ -301,6 +325,18 @@ def test_S29_a_fault_of_the_step_ends_its_batch_and_the_engine_lives(driver, sub
     driver.run(submit("d", max_tokens=3))
     assert isinstance(driver.ending("c"), Done)
     assert driver.text("d") == "bcd"
+
+
+def test_S29_a_fault_in_choosing_ends_the_batch_and_the_engine_lives(driver, submit, monkeypatch):
+    def explode(*_):
+        raise RuntimeError("no luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop_module, "choose", explode)
+        driver.run(submit("a", temperature=1.0), submit("b"))
+    assert driver.ending("a") == Failed("a", "RuntimeError: no luck", 0.0)
+    driver.run(submit("c", max_tokens=3))
+    assert driver.text("c") == "bcd"
 
 
 def test_more_credit_than_was_lent_ends_that_sequence_alone(driver, submit):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lab.model.checkpoint import load
 
 from lab.engine.config import EngineConfig
 from lab.engine.detokenize import Vocabulary
@@ -12,6 +11,7 @@ from lab.engine.loop import EngineLoop
 from lab.engine.mailbox import LocalMailbox
 from lab.engine.messages import Abort, Credit, Delta, Done, Parked, SamplingParams, Submit
 from lab.engine.model_runner import ModelRunner, load_engine
+from lab.model.checkpoint import load
 
 PROMPTS = {"a": range(5, 9), "b": range(20, 90), "c": range(300, 303), "d": range(7, 47), "e": (500,)}
 

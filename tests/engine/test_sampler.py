@@ -72,6 +72,10 @@ def test_top_p_keeps_the_fewest_that_reach_it():
     assert set(frequencies(logits, params(top_p=0.94))) == {0, 1, 2}
 
 
+def test_top_p_stops_at_the_token_that_reaches_it_exactly():
+    assert set(frequencies([1.0, 1.0], params(top_p=0.5))) == {0}
+
+
 def test_top_p_counts_within_what_top_k_left():
     logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log().tolist()
     assert set(frequencies(logits, params(top_k=2, top_p=0.5))) == {0}

@@ -60,7 +60,7 @@ class Run:
             n = min(value, self.queued[name])
             self.queued[name] -= n
             self.posted.append(Credit(name, n))
-        elif kind == "abort" and value:  # in the middle of the next decode
+        elif kind == "abort" and value:  # in the middle of the next step
             self.driver.runner.during = lambda: self.driver.mailbox.put([Abort(name)])
         elif kind == "abort":
             self.posted.append(Abort(name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.course.grade.states import Grade
-from lab.course.verdict import Outcome, Verdict
+from lab.course.verdict import Outcome, Verdict, printable
 from lab.evidence.files import write_atomically
 
 COLUMNS = ("submission", "chapter", "state", "passed", "exercises", "details", "notes")
@@ -20,8 +20,8 @@ def rows(grades: Sequence[Grade]) -> list[dict[str, str]]:
     """One row per submission, in the columns of COLUMNS."""
     return [
         {
-            "submission": grade.submission,
-            "chapter": grade.chapter or "",
+            "submission": printable(grade.submission),
+            "chapter": printable(grade.chapter or ""),
             "state": grade.state.value,
             "passed": str(grade.passed),
             "exercises": str(len(grade.exercises)),
@@ -75,8 +75,8 @@ def _failures(grade: Grade) -> list[str]:
 
 def _plain(grade: Grade) -> dict[str, Any]:
     return {
-        "submission": grade.submission,
-        "chapter": grade.chapter,
+        "submission": printable(grade.submission),
+        "chapter": None if grade.chapter is None else printable(grade.chapter),
         "state": grade.state.value,
         "reason": grade.reason,
         "passed": grade.passed,

@@ -19,7 +19,7 @@ from lab.course.notebook import (
 )
 from lab.course.quick_nbformat import nbformat
 
-TAGS = {CHECK_OUTPUT, "nbval-ignore-output", "raises-exception", "hide-input", KEEP}
+TAGS = {CHECK_OUTPUT, "nbval-ignore-output", "raises-exception", KEEP}
 
 
 def check_form(notebook: Notebook) -> Iterator[Finding]:

@@ -10,7 +10,8 @@ from lab.course.notebook import CHECK_OUTPUT, WIDGET_VIEW, Cell, Notebook, outpu
 
 MIN_CHECKED = 3
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
-_WIDGET = re.compile(r"\binteract\w*\(|\bwidgets\.|\bOutput\(|\bControlPanel\(")
+# calls that make widgets: those of ipywidgets, and ours by the endings of their names
+_WIDGET = re.compile(r"\binteract\w*\(|\bwidgets\.[A-Z]|\bOutput\(|\b[A-Z]\w*(Explorer|Panel)\(")
 
 
 def check_outputs(notebook: Notebook) -> Iterator[Finding]:
