@@ -1,19 +1,25 @@
 """The metrics of one serving process: counted from the records of requests alone, so they cannot disagree with them.
 
 Each ``Metrics`` has a registry of its own; several servers in one process do not share a counter. What is unknown
-(None in a record) is not observed: it is neither zero nor anything else. A request id is never a label, and of the
-application ids only the first ``MAX_APPS`` get a name of their own, so a caller cannot make series without end.
+(None in a record) is not observed: it is neither zero nor anything else. What cannot be (a negative number, NaN) is
+not observed either, since one such value spoils a sum for good; it is counted in ``llm_clock_anomalies``. An id of a
+request or a user is never a label, and of the applications only those on the allow-list have a name of their own, so
+no caller can make series without end.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TypeGuard
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
 from lab.core.record import RequestRecord
 
-MAX_APPS = 32
-OTHER = "other"
+ANONYMOUS = "anonymous"  # a request that names no application
+OTHER = "other"  # one that names an application which is not on the list
 UNKNOWN = "unknown"
 TTFT_BUCKETS = (
     0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.45, 0.5, 0.75, 1, 2, 2.5, 5, 10,
@@ -34,11 +40,11 @@ _USED = {
 
 
 class Metrics:
-    """See the module."""
+    """See the module. ``apps``: the application ids that may be a label."""
 
-    def __init__(self) -> None:
+    def __init__(self, apps: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
-        self._apps: set[str] = {"anonymous"}
+        self._apps = frozenset({ANONYMOUS, *apps})
         self._requests = self._counter(
             "llm_requests", "Requests by outcome, refusals included.", ("model", "route", "app_id", "outcome")
         )
@@ -69,7 +75,9 @@ class Metrics:
         )
         self._late = self._counter("llm_late_signals", "Signals that came after the ending.", ("reason",))
         self._anomalies = self._counter(
-            "llm_clock_anomalies", "Intervals that came out negative.", ("component",)
+            "llm_clock_anomalies",
+            "Intervals that came out negative, and numbers that are none.",
+            ("component",),
         )
         self._inflight = self._gauge("llm_inflight_requests", "Requests in prefill or decode.")
         self._waiting = self._gauge("llm_queue_depth", "Requests accepted and not started.")
@@ -78,15 +86,16 @@ class Metrics:
 
     def observe(self, record: RequestRecord) -> None:
         """Counts one request. Called once for each record."""
-        model, app = record.model or UNKNOWN, self._app(record.app_id)
+        model = record.model or UNKNOWN
+        app = record.app_id if record.app_id in self._apps else OTHER
         route = record.route or UNKNOWN
         self._requests.labels(model, route, app, record.outcome.value).inc()
         if record.generated_tokens is not None:  # a refusal has no lifecycle, so no latency and no tokens
             self._observe_latency(record, model)
             self._observe_tokens(record, model, app)
         for reason, count in record.late.items():
-            self._late.labels(reason).inc(count)
-        _add(self._anomalies, record.clock_anomalies, "server")
+            self._add(self._late, count, reason)
+        self._add(self._anomalies, record.clock_anomalies, "server")
 
     def _observe_latency(self, record: RequestRecord, model: str) -> None:
         for histogram, milliseconds in (
@@ -95,14 +104,14 @@ class Metrics:
             (self._tpot, record.tpot_ms),
             *((self._phases[name], getattr(record, f"{name}_ms")) for name in _PHASES),
         ):
-            if milliseconds is not None:
+            if self._possible(milliseconds):
                 histogram.labels(model).observe(milliseconds / 1000)
 
     def _observe_tokens(self, record: RequestRecord, model: str, app: str) -> None:
         for name in _TOKENS:
-            _add(self._tokens[name], getattr(record, f"{name}_tokens"), model)
+            self._add(self._tokens[name], getattr(record, f"{name}_tokens"), model)
         for name, field in _USED.items():
-            _add(self._used[name], getattr(record, field), model, app)
+            self._add(self._used[name], getattr(record, field), model, app)
         if record.usage_source == "missing":
             self._usage_missing.labels(record.reason.value).inc()
 
@@ -121,11 +130,18 @@ class Metrics:
             encode, content_type = choose_encoder("")
         return encode(self.registry), content_type
 
-    def _app(self, app_id: str) -> str:
-        if app_id not in self._apps and len(self._apps) >= MAX_APPS:
-            return OTHER
-        self._apps.add(app_id)
-        return app_id
+    def _possible(self, value: float | None) -> TypeGuard[float]:
+        """Whether there is a value to count; one that cannot be is counted as an anomaly."""
+        if value is None:
+            return False
+        if math.isfinite(value) and value >= 0:
+            return True
+        self._anomalies.labels("record").inc()
+        return False
+
+    def _add(self, counter: Counter, amount: int | None, *labels: str) -> None:
+        if self._possible(amount):
+            counter.labels(*labels).inc(amount)
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
@@ -135,8 +151,3 @@ class Metrics:
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, registry=self.registry)
-
-
-def _add(counter: Counter, amount: int | None, *labels: str) -> None:
-    if amount is not None:
-        counter.labels(*labels).inc(amount)

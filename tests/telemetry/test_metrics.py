@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from lab.core.endings import ENDINGS, Reason
 from lab.core.record import RequestRecord
-from lab.telemetry.metrics import MAX_APPS, Metrics
+from lab.telemetry.metrics import Metrics
 
 
 def record(reason: Reason = Reason.STOP, **changes) -> RequestRecord:
@@ -64,7 +64,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 
 def test_a_record_is_counted_once_under_its_outcome():
-    metrics = Metrics()
+    metrics = Metrics(apps=["shop"])
     metrics.observe(record())
     metrics.observe(record(Reason.CLIENT_DISCONNECT, usage_source="missing", completion_tokens=None))
     found = samples(metrics)
@@ -81,7 +81,7 @@ def test_a_record_is_counted_once_under_its_outcome():
 
 
 def test_unknown_is_not_observed():
-    metrics = Metrics()
+    metrics = Metrics(apps=["shop"])
     metrics.observe(record(ttft_ms=None, tpot_ms=None, delivered_tokens=None, cached_tokens=None))
     found = samples(metrics)
     for name in (
@@ -97,7 +97,7 @@ def test_unknown_is_not_observed():
 
 
 def test_a_refusal_is_a_request_without_latency_or_tokens():
-    metrics = Metrics()
+    metrics = Metrics(apps=["shop"])
     refused = dict.fromkeys(
         (
             "generated_tokens",
@@ -124,6 +124,59 @@ def test_late_signals_and_clock_anomalies():
     assert found["llm_clock_anomalies_total{component=server}"] == 1
 
 
+@pytest.mark.parametrize("impossible", [-1.0, -1e-9, float("nan"), float("inf"), float("-inf")])
+def test_what_cannot_be_is_an_anomaly_and_leaves_the_sums_alone(impossible):
+    metrics = Metrics()
+    metrics.observe(record())
+    before = samples(metrics)
+    metrics.observe(record(ttft_ms=impossible, e2e_ms=impossible))
+    after = samples(metrics)
+    for name in ("llm_time_to_first_token_seconds", "llm_request_duration_seconds"):
+        for part in ("_sum", "_count"):
+            series = f"{name}{part}{{model=lab-1m}}"
+            assert after[series] == before[series]
+    assert after["llm_clock_anomalies_total{component=record}"] == 2
+    assert after["llm_queue_seconds_count{model=lab-1m}"] == 2
+
+
+def test_a_negative_count_of_tokens_is_an_anomaly_and_no_exception():
+    metrics = Metrics()
+    metrics.observe(record(sent_tokens=-1))
+    found = samples(metrics)
+    assert "llm_sent_tokens_total{model=lab-1m}" not in found
+    assert found["llm_clock_anomalies_total{component=record}"] == 1
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_ending_is_counted_under_the_outcome_of_the_table(reason):
+    metrics = Metrics()
+    metrics.observe(record(reason))
+    counted = {
+        name: value for name, value in samples(metrics).items() if name.startswith("llm_requests_total")
+    }
+    (name,) = counted
+    assert f"outcome={ENDINGS[reason].outcome.value}," in name
+
+
+def test_only_listed_applications_have_a_name():
+    metrics = Metrics(apps=["shop"])
+    for app in ("shop", "anonymous", "stranger", "strange-2"):
+        metrics.observe(record(app_id=app))
+    found = samples(metrics)
+    series = "llm_requests_total{app_id=%s,model=lab-1m,outcome=ok,route=/v1/completions}"
+    assert [found[series % app] for app in ("shop", "anonymous", "other")] == [1, 1, 2]
+
+
+def test_slo_edges_are_bucket_bounds():
+    # the share under an edge is exact only where a bucket ends on it
+    metrics = Metrics()
+    metrics.observe(record(ttft_ms=250.0, tpot_ms=50.0))
+    body = metrics.exposition(None)[0].decode()
+    assert 'llm_time_to_first_token_seconds_bucket{le="0.25",model="lab-1m"} 1.0' in body
+    assert 'llm_time_to_first_token_seconds_bucket{le="0.2",model="lab-1m"} 0.0' in body
+    assert 'llm_time_per_output_token_seconds_bucket{le="0.05",model="lab-1m"} 1.0' in body
+
+
 def test_gauges_are_what_was_set_last():
     metrics = Metrics()
     metrics.set_states(running=3, waiting=2, parked=1, slots_free=0)
@@ -134,10 +187,9 @@ def test_gauges_are_what_was_set_last():
 
 
 def test_ten_thousand_ids_make_no_more_series():
-    metrics = Metrics()
+    metrics = Metrics(apps=["shop"])
     metrics.observe(record())
-    for n in range(MAX_APPS):
-        metrics.observe(record(app_id=f"app{n}"))
+    metrics.observe(record(app_id="unheard-of"))
     before = len(samples(metrics))
     for n in range(10_000):
         metrics.observe(record(request_id=f"r{n}", client_request_id=f"c{n}", app_id=f"more{n}"))
