@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+Implementation = Literal["httptools", "h11"]
 STATE_KEY = "lab.connection"
 
 
@@ -55,8 +56,10 @@ def connection_of(scope: Scope) -> Connection | None:
     return connection if isinstance(connection, Connection) else None
 
 
-def http_protocol(buffers: SocketBuffers, implementation: str = "httptools") -> type[asyncio.Protocol]:
-    """The protocol class for uvicorn's ``http`` setting; ``implementation`` is ``httptools`` or ``h11``."""
+def http_protocol(
+    buffers: SocketBuffers, implementation: Implementation = "httptools"
+) -> type[asyncio.Protocol]:
+    """The protocol class for uvicorn's ``http`` setting."""
     base = {"httptools": _HttpTools, "h11": _H11}[implementation]
     return type(base.__name__, (base,), {"buffers": buffers})
 

@@ -9,6 +9,7 @@ is never entered would never run its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from lab.server.request import Request
 from lab.server.stream import MESSAGES, EventStream, usage_of
 from lab.server.wire import Wire
 
+_log = logging.getLogger(__name__)
 _PREFIX: Mapping[Kind, str] = {"chat": "chatcmpl-", "completion": "cmpl-"}
 _ROUTE: Mapping[Kind, str] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
 _ABORT_PATIENCE = 1.0  # seconds until a dropped connection must have told so
@@ -106,6 +108,11 @@ class Generate:
                 self._backend.owner.finish(request, Reason.DRAIN)  # the server is ending its tasks
                 raise
             request.task.uncancel()  # it was abort_socket, for want of a better way
+        except Exception:
+            _log.exception("request %s: the handler failed", request.info.request_id)
+            self._backend.owner.finish(request, Reason.BACKEND_ERROR)
+            if request.status is None:
+                await self._respond_error(request, scope, receive, send)
         finally:
             listener.cancel()
 

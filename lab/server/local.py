@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import uvicorn
 
+from lab.http.protocol import Implementation
 from lab.server.app import load_tokenizer, process_factory, thread_factory
 from lab.server.run import Runner, listen, url_of
 from lab.server.service import HostFactory, OnRecord, Service, TokenizerFactory
@@ -22,7 +23,8 @@ class LocalServer:
 
     It listens on 127.0.0.1 on a free port, whatever the settings say. Two at once do not know of each other.
     When the block ends, requests that still run end as ``drain``. ``engine`` is ``thread`` or ``process``,
-    or a function that starts one. ``on_record`` is called in the server's thread with every record.
+    or a function that starts one; ``implementation`` is the HTTP protocol of uvicorn. ``on_record`` is called
+    in the server's thread with every record.
     """
 
     def __init__(
@@ -32,10 +34,12 @@ class LocalServer:
         *,
         on_record: OnRecord | None = None,
         load_tokenizer: TokenizerFactory = load_tokenizer,
+        implementation: Implementation = "httptools",
     ) -> None:
         self.settings = replace(settings or ServerSettings(), host="127.0.0.1", port=0, grace=0.0)
         self.service = Service(self.settings, _factory(engine, self.settings), load_tokenizer, on_record)
         self.url = ""
+        self._implementation = implementation
         self._thread = threading.Thread(target=self._main, name="lab-server", daemon=True)
         self._ready = threading.Event()
         self._error: BaseException | None = None
@@ -89,7 +93,7 @@ class LocalServer:
         self._loop = asyncio.get_running_loop()
         listener = listen(self.settings.host, self.settings.port)
         self.url = url_of(listener)
-        self._runner = Runner(self.service, listener)
+        self._runner = Runner(self.service, listener, self._implementation)
         await self._runner.run(on_ready=self._ready.set)
 
     def __enter__(self) -> LocalServer:

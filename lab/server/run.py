@@ -15,7 +15,7 @@ from collections.abc import Callable
 import uvicorn
 
 from lab.http.errors import BindError
-from lab.http.protocol import SocketBuffers, http_protocol
+from lab.http.protocol import Implementation, SocketBuffers, http_protocol
 from lab.http.signals import Server
 from lab.server.service import Service
 
@@ -45,7 +45,9 @@ def url_of(listener: socket.socket) -> str:
 class Runner:
     """One service on one socket."""
 
-    def __init__(self, service: Service, listener: socket.socket) -> None:
+    def __init__(
+        self, service: Service, listener: socket.socket, implementation: Implementation = "httptools"
+    ) -> None:
         self.service = service
         self._listener = listener
         self._stop = asyncio.Event()
@@ -55,7 +57,7 @@ class Runner:
         self._server = Server(
             uvicorn.Config(
                 service.app,
-                http=http_protocol(buffers),
+                http=http_protocol(buffers, implementation),
                 lifespan="off",
                 ws="none",
                 proxy_headers=False,

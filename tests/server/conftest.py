@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
@@ -26,9 +29,11 @@ from lab.engine.messages import (
     Parked,
     Resumed,
     Started,
+    Stop,
     Submit,
 )
 from lab.http.protocol import STATE_KEY, Connection
+from lab.server.local import LocalServer
 from lab.server.request import Request
 from lab.server.service import Service
 from lab.server.settings import ServerSettings
@@ -113,6 +118,20 @@ class FakeHost:
         self.say(Failed(attempt or self.attempt, message, self.clock.now()))
 
 
+class Signal:
+    """Waits for the next ``set``, however many came before."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
 class FakeTransport:
     """What ``Connection.abort`` reaches: the call ends with ``http.disconnect``, as uvicorn does it."""
 
@@ -143,6 +162,7 @@ class Call:
         self.connection = Connection(self.transport)  # type: ignore[arg-type]
         scope.setdefault("state", {})[STATE_KEY] = self.connection
         self.blocked_sends = 0
+        self.sent = Signal()
         self.task = asyncio.create_task(app(scope, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
@@ -154,6 +174,7 @@ class Call:
             await self._writable.wait()
         if not self.gone:
             self.messages.append(message)
+        self.sent.set()
 
     def disconnect(self) -> None:
         """The connection is lost, whoever closed it."""
@@ -323,5 +344,127 @@ def bench() -> Callable[..., Any]:
         assert len(ids) == len(set(ids)), "a request has two records"
         for submit in b.host.of(Submit):
             assert len(b.host.of(Abort, submit.attempt_id)) <= 1
+
+    return make
+
+
+class LetterRunner:
+    """A model for a real engine loop: after any token comes the letter x, until it is told to stop.
+
+    ``step_seconds`` is how long one decode takes; a test that needs a stream to be still running makes it long.
+    """
+
+    def __init__(self, slots: int, max_len: int, step_seconds: float = 0.0) -> None:
+        self.slots, self.max_len = slots, max_len
+        self.prefilled = 0
+        self._step_seconds = step_seconds
+
+    def prefill(self, tokens: Sequence[int], slot: int, start: int) -> Any:
+        self.prefilled += 1
+        return self._logits(1)[0]
+
+    def decode(self, tokens: Sequence[int], positions: Sequence[int], slots: Sequence[int]) -> Any:
+        if self._step_seconds:
+            time.sleep(self._step_seconds)
+        return self._logits(len(tokens))
+
+    def _logits(self, rows: int) -> Any:
+        import torch
+
+        logits = torch.zeros(rows, 128)
+        logits[:, ord("x")] = 9.0
+        return logits
+
+
+class LoopHost:
+    """A real engine loop in a thread, on a ``LetterRunner``: no weights, all the rules of credits and slots."""
+
+    def __init__(self, on_events: Any, slots: int = 4, step_seconds: float = 0.0) -> None:
+        from lab.engine.detokenize import Vocabulary
+        from lab.engine.loop import EngineLoop
+        from lab.engine.mailbox import LocalMailbox
+
+        self.info = EngineInfo("lab-1m", "fp-loop", slots, 8192, 128, "cpu")
+        self.runner = LetterRunner(slots, 8192, step_seconds)
+        vocabulary = Vocabulary([b"", *(bytes([byte]) for byte in range(1, 128))], eos_id=0)
+        self.mailbox = LocalMailbox()
+        self.loop = EngineLoop(self.runner, vocabulary, self.mailbox)
+        self._thread = threading.Thread(target=self.loop.run, args=(on_events,), name="test-engine")
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def post(self, commands: Sequence[Command]) -> None:
+        self.mailbox.put(commands)
+
+    def close(self, timeout: float = 5.0) -> None:
+        self.mailbox.put((Stop(),))
+        self._thread.join(timeout)
+
+
+class Local:
+    """A ``LocalServer`` on a ``LoopHost``, and all its records."""
+
+    def __init__(self, settings: ServerSettings, step_seconds: float, implementation: str) -> None:
+        self.records: list[RequestRecord] = []
+        self._recorded = threading.Condition()
+        self._step_seconds = step_seconds
+        self.host: LoopHost
+        self.server = LocalServer(
+            settings,
+            self._start,
+            on_record=self._on_record,
+            load_tokenizer=lambda model: FakeTokenizer(),
+            implementation=implementation,
+        )
+
+    def _start(self, on_events: Any, on_exit: Any) -> LoopHost:
+        self.host = LoopHost(on_events, step_seconds=self._step_seconds)
+        return self.host
+
+    def _on_record(self, record: RequestRecord) -> None:
+        with self._recorded:
+            self.records.append(record)
+            self._recorded.notify_all()
+
+    def wait_records(self, count: int) -> list[RequestRecord]:
+        """The records, once there are so many."""
+        with self._recorded:
+            assert self._recorded.wait_for(lambda: len(self.records) >= count, 20), self.records
+            return list(self.records)
+
+    def connect(self, receive_buffer: int | None = None) -> socket.socket:
+        """A connected socket; with a small buffer it tells the server early that nobody reads."""
+        host, port = self.server.url.removeprefix("http://").split(":")
+        client = socket.socket()
+        if receive_buffer is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.settimeout(20)
+        client.connect((host, int(port)))
+        return client
+
+    def ask(self, client: socket.socket, **body: Any) -> None:
+        """Sends a completion request."""
+        raw = json.dumps({"model": "lab-1m", "prompt": "hello", "temperature": 0} | body).encode()
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(raw)}\r\n\r\n"
+        client.sendall(head.encode() + raw)
+
+
+@pytest.fixture
+def local() -> Callable[..., Any]:
+    """``with local(capacity=4) as server:`` gives a ``Local`` over real sockets; nothing may be left of it."""
+
+    @contextmanager
+    def make(step_seconds: float = 0.0, implementation: str = "httptools", **settings: Any) -> Iterator[Local]:
+        before = set(threading.enumerate())
+        small = {"socket_send_buffer": 4096, "write_high_water": 0, "ping_interval": 0, "max_len": 8192}
+        serving = Local(ServerSettings(**small | settings), step_seconds, implementation)
+        with serving.server:
+            yield serving
+        assert serving.host.loop.snapshot()["slots"] == {}
+        assert serving.server.service.owner._open == {}
+        assert {t for t in threading.enumerate() if not t.name.startswith("asyncio")} <= before
 
     return make
