@@ -49,6 +49,7 @@ def plan(root: Path, chapter: Path, *, port: int | None, browser: bool) -> Launc
         "--ServerApp.port_retries=0",
         "--ServerApp.kernel_websocket_connection_class=lab.course.kernel_socket.PromptConnection",
         f"--LabApp.default_url={target}",
+        "--ServerApp.answer_yes=True",  # one Ctrl-C stops it, without a question
         "--ServerApp.log_level=WARN",
         "--LabApp.log_level=WARN",
     ]

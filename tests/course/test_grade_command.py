@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,18 @@ def test_F25_a_name_that_the_terminal_cannot_show_stops_nothing(workbook: Any, t
 def test_a_table_on_a_terminal_takes_no_markup_from_students() -> None:
     grade = Grade("[bold]x[/bold].ipynb", None, State.INVALID, "no")
     assert "[bold]x[/bold]" in _table([grade], terminal=True)
+
+
+def test_an_interrupt_ends_what_runs_and_starts_nothing_more(workbook: Any) -> None:
+    for name in "abcd":
+        workbook.answer(f"{name}.ipynb", e1="while True:\n    pass")
+    (workbook.submissions / "0.ipynb").write_text("{", encoding="utf-8")
+
+    def interrupt(grade: Grade) -> None:
+        assert grade.submission == "0.ipynb"
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        grade_folder(workbook.submissions, workbook.root, workbook.chapters, Settings(600, jobs=2), interrupt)
+    assert time.monotonic() - began < 100  # and not the 300 s that one cell may take

@@ -110,6 +110,16 @@ def test_the_root_is_the_named_one_or_the_checkout(monkeypatch: pytest.MonkeyPat
     assert default_folder(workbook.root) == Path("/work")  # an installed workbook: in the current folder
 
 
+def test_an_installed_workbook_lies_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "lab"
+    for name in ("chapters", "evidence"):
+        (package / "workbook" / name).mkdir(parents=True)
+    monkeypatch.delenv("LAB_ROOT", raising=False)
+    monkeypatch.setattr("lab.evidence.root.PACKAGE", package)
+    monkeypatch.chdir(tmp_path)
+    assert workbook_root() == package / "workbook"
+
+
 def test_every_chapter_has_its_own_number() -> None:
     numbers = [path.name[:2] for path in chapter_paths(Path(__file__).resolve().parents[2])]
     assert len(set(numbers)) == len(numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -64,46 +65,63 @@ def grade_folder(
     paths = {path.relative_to(folder).as_posix(): path for path in submissions.find(folder)}
     if not paths:
         raise CourseError(f"no notebooks in {folder}")
-    ledger = Ledger(list(paths))
+    ledger, batch = Ledger(list(paths)), Batch(root, chapters, settings)
     with ThreadPoolExecutor(settings.jobs) as pool:
-        waiting = [
-            pool.submit(grade_one, name, path, root, chapters, settings) for name, path in paths.items()
-        ]
-        for done in as_completed(waiting):
-            ledger.settle(done.result())
-            if progress is not None:
-                progress(done.result())
+        waiting = [pool.submit(batch.grade, name, path) for name, path in paths.items()]
+        try:
+            for done in as_completed(waiting):
+                ledger.settle(done.result())
+                if progress is not None:
+                    progress(done.result())
+        except BaseException:  # Ctrl-C: end what runs, start nothing more
+            batch.stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return ledger.grades()
 
 
-def grade_one(
-    name: str, path: Path, root: Path, chapters: Mapping[str, Chapter], settings: Settings
-) -> Grade:
-    """The grade of one submission. Whatever happens, there is one."""
-    chapter_number: str | None = None
-    try:
-        notebook = read(path)
-        chapter_number = submissions.which_chapter(notebook)
-        if settings.only is not None and chapter_number != settings.only:
-            raise submissions.UnknownChapter(f"answers chapter {chapter_number}, not {settings.only}")
-        if chapter_number not in chapters:
-            raise submissions.UnknownChapter(f"there is no chapter {chapter_number!r} with exercises")
-        return _grade(name, notebook, chapter_number, chapters[chapter_number], root, settings)
-    except (InvalidNotebook, submissions.UnknownChapter) as error:
-        return Grade(name, chapter_number, State.INVALID, one_line(str(error)))
-    except submissions.Tampered as error:
-        return Grade(name, chapter_number, State.TAMPERED, str(error))
-    except Exception as error:  # a fault of ours must cost one line, not the batch
-        return Grade(name, chapter_number, State.ENV_ERROR, one_line(f"{type(error).__name__}: {error}"))
+class Batch:
+    """Grades submissions one by one against the same chapters; `grade` may be called from several threads."""
 
+    def __init__(self, root: Path, chapters: Mapping[str, Chapter], settings: Settings) -> None:
+        self.stop = threading.Event()
+        self._root = root
+        self._chapters = chapters
+        self._settings = settings
 
-def _grade(
-    name: str, notebook: Notebook, number: str, chapter: Chapter, root: Path, settings: Settings
-) -> Grade:
-    answers = submissions.read_answers(notebook, chapter.notebook, chapter.exercises)
-    if all(submissions.is_stub(exercise, answers.sources[exercise.id]) for exercise in chapter.exercises):
-        verdicts = tuple((exercise.id, Verdict(Outcome.NOT_ATTEMPTED)) for exercise in chapter.exercises)
-        return Grade(name, number, State.NOT_ATTEMPTED, "every answer is the stub", verdicts, answers.notes)
-    assembled = assemble(chapter.notebook, answers.sources)
-    ran = run(assembled.notebook, chapter.name, root, settings.timeout)
-    return judge(name, number, chapter.exercises, answers, assembled.slots, ran)
+    def grade(self, name: str, path: Path) -> Grade:
+        """The grade of one submission. Whatever happens, there is one."""
+        number: str | None = None
+        try:
+            notebook = read(path)
+            number = submissions.which_chapter(notebook)
+            return self._grade(name, notebook, number, self._chapter(number))
+        except (InvalidNotebook, submissions.UnknownChapter) as error:
+            return Grade(name, number, State.INVALID, one_line(str(error)))
+        except submissions.Tampered as error:
+            return Grade(name, number, State.TAMPERED, str(error))
+        except Exception as error:  # a fault of ours must cost one line, not the batch
+            return Grade(name, number, State.ENV_ERROR, one_line(f"{type(error).__name__}: {error}"))
+
+    def _chapter(self, number: str) -> Chapter:
+        """Our copy of the chapter that a submission answers.
+
+        :raises UnknownChapter: there is none, or another one is graded in this batch
+        """
+        only = self._settings.only
+        if only is not None and number != only:
+            raise submissions.UnknownChapter(f"answers chapter {number}, not {only}")
+        if number not in self._chapters:
+            raise submissions.UnknownChapter(f"there is no chapter {number!r} with exercises")
+        return self._chapters[number]
+
+    def _grade(self, name: str, notebook: Notebook, number: str, chapter: Chapter) -> Grade:
+        answers = submissions.read_answers(notebook, chapter.notebook, chapter.exercises)
+        if all(submissions.is_stub(exercise, answers.sources[exercise.id]) for exercise in chapter.exercises):
+            verdicts = tuple((exercise.id, Verdict(Outcome.NOT_ATTEMPTED)) for exercise in chapter.exercises)
+            return Grade(
+                name, number, State.NOT_ATTEMPTED, "every answer is the stub", verdicts, answers.notes
+            )
+        assembled = assemble(chapter.notebook, answers.sources)
+        ran = run(assembled.notebook, chapter.name, self._root, self._settings.timeout, self.stop)
+        return judge(name, number, chapter.exercises, answers, assembled.slots, ran)

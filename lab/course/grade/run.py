@@ -15,8 +15,10 @@ import secrets
 import signal
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from lab.course.kernel import environment
@@ -26,6 +28,7 @@ from lab.course.proc import carriers
 
 TOKEN = "LAB_GRADE_TOKEN"
 _REPORT = "LAB_NBVAL_REPORT"
+POLL = 0.2  # seconds between two looks at `stop`; the end of a run is noticed at once
 _LOG_END = 4000  # characters of nbval's output that are kept
 
 
@@ -38,8 +41,11 @@ class Ran:
     log: str  # the end of nbval's own output
 
 
-def run(notebook: Notebook, name: str, root: Path, timeout: float) -> Ran:
-    """Run `notebook` as `name` against the workbook at `root`; at most `timeout` seconds, half of it per cell."""
+def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) -> Ran:
+    """Run `notebook` as `name` against the workbook at `root`; at most `timeout` seconds, half of it per cell.
+
+    `stop` ends the run early: somebody interrupted the batch.
+    """
     with tempfile.TemporaryDirectory(prefix="lab-grade-") as scratch:
         base = Path(scratch)
         folder, report, log = base / "chapter", base / "report.jsonl", base / "nbval.log"
@@ -48,7 +54,7 @@ def run(notebook: Notebook, name: str, root: Path, timeout: float) -> Ran:
         values = _environment(root, base, report)
         arguments = [*NBVAL_FLAGS, f"--nbval-cell-timeout={timeout / 2:g}", "--color=no", "-q"]
         arguments += ["--rootdir", str(folder), str(folder / name)]
-        killed = _in_a_fork(arguments, values, folder, log, timeout)
+        killed = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
         return Ran(_read_rows(report), killed, _read_end(log))
 
 
@@ -70,12 +76,15 @@ def _environment(root: Path, base: Path, report: Path) -> dict[str, str]:
     return values
 
 
-def _in_a_fork(arguments: list[str], values: dict[str, str], folder: Path, log: Path, timeout: float) -> bool:
-    """Run pytest in a fork of the fork server; True when it had to be killed for time."""
+def _in_a_fork(
+    arguments: list[str], values: dict[str, str], folder: Path, log: Path, due: float, stop: Event
+) -> bool:
+    """Run pytest in a fork of the fork server; True when it had to be killed, at the monotonic time `due`."""
     process = _context().Process(target=_work, args=(arguments, values, str(folder), str(log)), daemon=True)
     process.start()
     try:
-        process.join(timeout)
+        while process.is_alive() and time.monotonic() < due and not stop.is_set():
+            process.join(min(POLL, max(0.0, due - time.monotonic())))
         return bool(process.is_alive())
     finally:
         _kill(process.pid, values[TOKEN])
