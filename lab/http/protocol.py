@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 Implementation = Literal["httptools", "h11"]
 STATE_KEY = "lab.connection"
+_RESET = struct.pack("ii", 1, 0)  # linger on, for no time: close sends RST
 
 
 class Connection:
@@ -31,7 +33,13 @@ class Connection:
         self.lost = False
 
     def abort(self) -> None:
-        """Drops the connection now, with all that is buffered. A second call does nothing."""
+        """Resets the connection now, with all that is buffered. A second call does nothing.
+
+        Without the linger setting the kernel would keep its own buffer and wait for the reader after all.
+        """
+        if not self._transport.is_closing():
+            raw = self._transport.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._transport.abort()
 
 

@@ -139,6 +139,15 @@ class FakeTransport:
         self._call = call
         self.aborts = 0
 
+    def is_closing(self) -> bool:
+        return self._call.gone
+
+    def get_extra_info(self, name: str) -> FakeTransport:
+        return self
+
+    def setsockopt(self, *option: Any) -> None:
+        self.options = option
+
     def abort(self) -> None:
         self.aborts += 1
         self._call.disconnect()
@@ -357,10 +366,13 @@ class LetterRunner:
     def __init__(self, slots: int, max_len: int, step_seconds: float = 0.0) -> None:
         self.slots, self.max_len = slots, max_len
         self.prefilled = 0
+        self.prefills = threading.Condition()
         self._step_seconds = step_seconds
 
     def prefill(self, tokens: Sequence[int], slot: int, start: int) -> Any:
-        self.prefilled += 1
+        with self.prefills:
+            self.prefilled += 1
+            self.prefills.notify_all()
         return self._logits(1)[0]
 
     def decode(self, tokens: Sequence[int], positions: Sequence[int], slots: Sequence[int]) -> Any:

@@ -173,5 +173,5 @@ def test_a_host_that_does_not_exist_is_one_line() -> None:
 
 def _until_started(s: Any) -> None:
     """Until the engine has the request."""
-    while not s.host.loop.snapshot()["slots"]:
-        pass
+    with s.host.runner.prefills:
+        assert s.host.runner.prefills.wait_for(lambda: s.host.runner.prefilled > 0, 20)
