@@ -191,6 +191,10 @@ class Call:
         self._incoming.put_nowait({"type": "http.disconnect"})
         self._writable.set()
 
+    def disconnect_quietly(self) -> None:
+        """``http.disconnect`` is there to be received, but a blocked send stays blocked."""
+        self._incoming.put_nowait({"type": "http.disconnect"})
+
     def block(self) -> None:
         self._writable.clear()
 
