@@ -11,7 +11,14 @@ import click
 
 _CURL = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' \\
   -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "What is backpressure?"}}]}}'"""
-_LIMITS = ("queue_timeout", "ttft_timeout", "idle_timeout", "overall_deadline", "stall_timeout", "flush_timeout")
+_LIMITS = (
+    "queue_timeout",
+    "ttft_timeout",
+    "idle_timeout",
+    "overall_deadline",
+    "stall_timeout",
+    "flush_timeout",
+)
 
 
 def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,19 +32,35 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
 @click.option("--model", default="lab-1m", show_default=True, help="A shipped checkpoint.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 @click.option("--slots", default=32, show_default=True, type=click.IntRange(1), help="Sequences at once.")
-@click.option("--max-len", default=1024, show_default=True, type=click.IntRange(1), help="Tokens per sequence.")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="CPU threads of the engine.")
-@click.option("--capacity", default=16, show_default=True, type=click.IntRange(1), help="Events queued per request.")
+@click.option(
+    "--max-len", default=1024, show_default=True, type=click.IntRange(1), help="Tokens per sequence."
+)
+@click.option(
+    "--threads", default=1, show_default=True, type=click.IntRange(1), help="CPU threads of the engine."
+)
+@click.option(
+    "--capacity", default=16, show_default=True, type=click.IntRange(1), help="Events queued per request."
+)
 @click.option("--low", type=click.IntRange(0), help="Low mark of the queue.  [default: capacity - 1]")
 @click.option("--policy", default="park", show_default=True, type=click.Choice(["park", "coalesce", "fail"]))
 @click.option("--max-running", type=click.IntRange(1), help="Requests with the engine.  [default: slots]")
-@click.option("--max-queued", default=64, show_default=True, type=click.IntRange(0), help="Requests that may wait.")
+@click.option(
+    "--max-queued", default=64, show_default=True, type=click.IntRange(0), help="Requests that may wait."
+)
+@click.option(
+    "--socket-send-buffer", default=1 << 15, show_default=True, type=click.IntRange(1), help="Bytes."
+)
+@click.option("--write-high-water", default=1 << 12, show_default=True, type=click.IntRange(0), help="Bytes.")
 @click.option("--commit", default="first", show_default=True, type=click.Choice(["first", "early"]))
-@click.option("--ping", default=15.0, show_default=True, type=click.FloatRange(0), help="Seconds; 0 sends none.")
+@click.option(
+    "--ping", default=15.0, show_default=True, type=click.FloatRange(0), help="Seconds; 0 sends none."
+)
 @click.option("--grace", default=20.0, show_default=True, type=click.FloatRange(0), help="Seconds to drain.")
 @_limit_options
 def command(ping: float, **options: Any) -> None:
@@ -54,7 +77,7 @@ def command(ping: float, **options: Any) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     given = {name: value for name in _LIMITS if (value := options.pop(name)) is not None}
     try:
-        limits = LimitSettings(**{name: value or None for name, value in given.items()})
+        limits = LimitSettings(**{name: value or None for name, value in given.items()})  # type: ignore[arg-type]
         settings = ServerSettings(limits=limits, ping_interval=ping, **options)
         serve(settings)
     except LabError as error:

@@ -55,7 +55,9 @@ class SocketBuffers:
         if self.high_water is not None:
             transport.set_write_buffer_limits(high=self.high_water)
         if self.send_buffer is not None:
-            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer)
+            transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer
+            )
 
 
 def connection_of(scope: Scope) -> Connection | None:

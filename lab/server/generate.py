@@ -145,7 +145,9 @@ class Generate:
     def _wire(self, request: Request, asked: GenerationRequest) -> Wire:
         info = self._backend.owner.host.info
         response_id = _PREFIX[asked.kind] + request.info.request_id
-        return Wire(asked.kind, response_id, int(time.time()), asked.model, info.fingerprint, asked.include_usage)
+        return Wire(
+            asked.kind, response_id, int(time.time()), asked.model, info.fingerprint, asked.include_usage
+        )
 
     async def _respond_whole(
         self,

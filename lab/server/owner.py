@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 _REMEMBERED = 1024  # endings kept after the close, so that a late cancel can be answered truly
 
 
-class Refused(Exception):  # noqa: N818 - a reply, not a fault
+class Refused(Exception):
     """The door is closed to a request; ``reason`` is a refusal of the table of endings."""
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -324,9 +324,7 @@ class RequestOwner:
         counts.dropped = counts.generated - counts.sent - counts.trimmed
         request.stamps.on_closed(self.clock.now())
         self._emit(
-            request_record(
-                request.info, request.lifecycle, counts, request.stamps, delivery, ts=_timestamp()
-            )
+            request_record(request.info, request.lifecycle, counts, request.stamps, delivery, ts=_timestamp())
         )
 
     def _remember(self, request_id: str, reason: Reason) -> None:
@@ -356,7 +354,9 @@ class RequestOwner:
             "requests": [request.snapshot() for request in self._open.values()],
             "engine": None
             if stats is None
-            else {name: getattr(stats, name) for name in ("step", "running", "waiting", "parked", "slots_free")},
+            else {
+                name: getattr(stats, name) for name in ("step", "running", "waiting", "parked", "slots_free")
+            },
         }
 
     def states(self) -> dict[State, int]:

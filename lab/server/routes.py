@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -108,7 +108,7 @@ class _Route(Route):
         await response(scope, receive, send)
 
 
-def make_router(backend: Backend, lifespan: Lifespan[None]) -> Router:
+def make_router(backend: Backend, lifespan: Lifespan[Any]) -> Router:
     """All routes of a server. A plain router: each middleware would wrap every send of every token."""
     pages = Pages(backend)
     routes = [

@@ -11,6 +11,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 
@@ -30,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=1024)  # type: ignore[arg-type]
+        return socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise BindError(f"cannot listen on {host} port {port}: {reason}") from error
@@ -101,7 +102,7 @@ class Runner:
         await self._wait_empty(settings.limits.flush_timeout + _MARGIN)
 
     async def _wait_empty(self, timeout: float, unless: asyncio.Event | None = None) -> None:
-        waits = {asyncio.create_task(self.service.owner.empty())}
+        waits: set[asyncio.Task[Any]] = {asyncio.create_task(self.service.owner.empty())}
         if unless is not None:
             waits.add(asyncio.create_task(unless.wait()))
         _, pending = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

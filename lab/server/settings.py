@@ -63,7 +63,9 @@ class ServerSettings:
         for name in ("max_running", "socket_send_buffer"):
             value = getattr(self, name)
             self._require(value is None or value >= 1, name, "at least 1")
-        self._require(self.write_high_water is None or self.write_high_water >= 0, "write_high_water", "at least 0")
+        self._require(
+            self.write_high_water is None or self.write_high_water >= 0, "write_high_water", "at least 0"
+        )
         self._require(0 <= self.port <= 65535, "port", "between 0 and 65535")
         self._require(self.policy in POLICIES, "policy", f"one of {', '.join(POLICIES)}")
         self._require(self.commit in ("first", "early"), "commit", "first or early")

@@ -52,12 +52,12 @@ class EventStream(EventSourceResponse):
     def __init__(
         self, request: Request, owner: RequestOwner, wire: Wire, headers: Mapping[str, str], ping: float
     ) -> None:
-        super().__init__(_nothing(), headers=headers, ping=ping, sep="\n")
+        super().__init__(_NoBody(), headers=headers, ping=ping, sep="\n")
         del self.headers["connection"]  # the server knows whether the connection lives on
         self._request = request
         self._owner = owner
         self._wire = wire
-        self._ping = ServerSentEvent(comment="ping", sep="\n").encode()
+        self._ping_bytes = ServerSentEvent(comment="ping", sep="\n").encode()
         self._ping_due = False
         self._ping_timer: asyncio.TimerHandle | None = None
 
@@ -65,7 +65,9 @@ class EventStream(EventSourceResponse):
         """Writes the response from its start to its close. ``receive`` belongs to somebody else."""
         try:
             self._request.status = self.status_code
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
             self._set_ping_timer(self.ping_interval)
             await self._write(send)
         finally:
@@ -96,7 +98,7 @@ class EventStream(EventSourceResponse):
                     return
             elif self._ping_due:
                 self._ping_due = False
-                await send({"type": "http.response.body", "body": self._ping, "more_body": True})
+                await send({"type": "http.response.body", "body": self._ping_bytes, "more_body": True})
             else:
                 await request.changed()
         await self._last_words(send)
@@ -135,8 +137,11 @@ class EventStream(EventSourceResponse):
         self._set_ping_timer(rest if rest > 0 else self.ping_interval)
 
 
-async def _nothing() -> AsyncIterator[str]:
-    """The body iterator that sse-starlette wants and never enters."""
-    return
-    yield ""
+class _NoBody:
+    """The body iterator that sse-starlette wants to have; nobody enters it."""
 
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        raise StopAsyncIteration

@@ -51,7 +51,7 @@ async def test_S01_nothing_wraps_receive(bench: Any) -> None:
 
 
 # llama.cpp: the server generated answers for clients that had left while their requests were still queued.
-async def test_S08_a_client_that_leaves_the_queue_costs_no_prefill(local: Any) -> None:
+def test_S08_a_client_that_leaves_the_queue_costs_no_prefill(local: Any) -> None:
     with local(max_running=1, step_seconds=0.001) as s:
         running, queued = s.connect(), s.connect()
         with running, queued:
@@ -59,7 +59,7 @@ async def test_S08_a_client_that_leaves_the_queue_costs_no_prefill(local: Any) -
             assert running.recv(1)
             s.ask(queued, stream=True, max_tokens=4000)
             while len(s.server.snapshot()["requests"]) < 2:
-                await asyncio.sleep(0.001)
+                pass
             queued.close()
             s.wait_records(1)
             running.close()
@@ -139,14 +139,14 @@ def test_S16_released_under_each_server(local: Any, implementation: str) -> None
 @pytest.mark.parametrize("stream", [True, False])
 async def test_S17_released_in_a_cancelled_scope(bench: Any, settle: Any, stream: bool) -> None:
     async with bench() as b:
-        with anyio.CancelScope() as scope:
+        scope = anyio.CancelScope()
 
-            async def app(*connection: Any) -> None:
-                with scope:
-                    await b.service.app(*connection)
+        async def app(*connection: Any) -> None:
+            with scope:
+                await b.service.app(*connection)
 
-            body = {"model": "lab-1m", "prompt": "x", "stream": stream}
-            b.call("/v1/completions", body, app=app)
+        body = {"model": "lab-1m", "prompt": "x", "stream": stream}
+        b.call("/v1/completions", body, app=app)
         await settle()
         b.host.started()
         b.host.delta("a")
@@ -178,8 +178,7 @@ async def test_S32_a_blocked_ping_is_bounded_like_any_write(bench: Any, settle: 
         b.host.delta("a")
         await settle()
         call.block()
-        while not call.blocked_sends:
-            await asyncio.sleep(0.001)
+        await call.blocked.wait()
         b.owner.finish(b.the_request(), Reason.IDLE_TIMEOUT)
         await call.task
         assert call.transport.aborts == 1

@@ -80,7 +80,9 @@ class FakeHost:
 
     def of(self, kind: type, attempt: str | None = None) -> list[Any]:
         """The commands of a kind, in order."""
-        return [c for c in self.commands if type(c) is kind and attempt in (None, getattr(c, "attempt_id", None))]
+        return [
+            c for c in self.commands if type(c) is kind and attempt in (None, getattr(c, "attempt_id", None))
+        ]
 
     @property
     def attempt(self) -> str:
@@ -100,9 +102,13 @@ class FakeHost:
 
     def delta(self, *texts: str, tokens: int = 1, attempt: str | None = None, index: int = 0) -> None:
         now = self.clock.now()
-        self.say(*(Delta(attempt or self.attempt, text, tokens, index + n, now) for n, text in enumerate(texts)))
+        self.say(
+            *(Delta(attempt or self.attempt, text, tokens, index + n, now) for n, text in enumerate(texts))
+        )
 
-    def done(self, generated: int, reason: Any = "stop", trimmed: int = 0, attempt: str | None = None) -> None:
+    def done(
+        self, generated: int, reason: Any = "stop", trimmed: int = 0, attempt: str | None = None
+    ) -> None:
         self.say(Done(attempt or self.attempt, reason, generated, trimmed, self.clock.now()))
 
     def parked(self, attempt: str | None = None) -> None:
@@ -171,6 +177,7 @@ class Call:
         self.connection = Connection(self.transport)  # type: ignore[arg-type]
         scope.setdefault("state", {})[STATE_KEY] = self.connection
         self.blocked_sends = 0
+        self.blocked = Signal()
         self.sent = Signal()
         self.task = asyncio.create_task(app(scope, self._receive, self._send))
 
@@ -180,6 +187,7 @@ class Call:
     async def _send(self, message: dict[str, Any]) -> None:
         if not self._writable.is_set():
             self.blocked_sends += 1
+            self.blocked.set()
             await self._writable.wait()
         if not self.gone:
             self.messages.append(message)
@@ -217,7 +225,11 @@ class Call:
 
     @property
     def complete(self) -> bool:
-        return bool(self.messages) and self.messages[-1].get("more_body", False) is False and len(self.messages) > 1
+        return (
+            bool(self.messages)
+            and self.messages[-1].get("more_body", False) is False
+            and len(self.messages) > 1
+        )
 
     @property
     def json(self) -> Any:
@@ -232,11 +244,9 @@ class Call:
     @property
     def text(self) -> str:
         """What a chat or completion client has read so far."""
-        parts = []
-        for chunk in self.events:
-            for choice in chunk.get("choices", ()) if isinstance(chunk, dict) else ():
-                parts.append(choice.get("text") or choice.get("delta", {}).get("content") or "")
-        return "".join(parts)
+        chunks = [chunk for chunk in self.events if isinstance(chunk, dict)]
+        choices = [choice for chunk in chunks for choice in chunk.get("choices", ())]
+        return "".join(c.get("text") or c.get("delta", {}).get("content") or "" for c in choices)
 
     @property
     def error_code(self) -> str | None:
@@ -249,7 +259,9 @@ class Call:
 
     @property
     def finish_reasons(self) -> list[str]:
-        found = [c["choices"][0]["finish_reason"] for c in self.events if isinstance(c, dict) and c.get("choices")]
+        found = [
+            c["choices"][0]["finish_reason"] for c in self.events if isinstance(c, dict) and c.get("choices")
+        ]
         return [reason for reason in found if reason is not None]
 
 
@@ -473,7 +485,9 @@ def local() -> Callable[..., Any]:
     """``with local(capacity=4) as server:`` gives a ``Local`` over real sockets; nothing may be left of it."""
 
     @contextmanager
-    def make(step_seconds: float = 0.0, implementation: str = "httptools", **settings: Any) -> Iterator[Local]:
+    def make(
+        step_seconds: float = 0.0, implementation: str = "httptools", **settings: Any
+    ) -> Iterator[Local]:
         before = set(threading.enumerate())
         small = {"socket_send_buffer": 4096, "write_high_water": 0, "ping_interval": 0, "max_len": 8192}
         serving = Local(ServerSettings(**small | settings), step_seconds, implementation)

@@ -134,9 +134,7 @@ async def test_debug_is_for_this_machine(bench: Any, settle: Any, client: Any, s
 
 async def test_a_body_over_the_limit_is_413(bench: Any, settle: Any) -> None:
     async with bench(max_body_bytes=100) as b:
-        declared = b.call(
-            "/v1/completions", b'{"prompt": "short"}', headers={"Content-Length": "101"}
-        )
+        declared = b.call("/v1/completions", b'{"prompt": "short"}', headers={"Content-Length": "101"})
         undeclared = b.call("/v1/completions", b"x" * 101)
         await settle()
         for call in (declared, undeclared):
@@ -223,7 +221,7 @@ async def test_a_full_house_refuses(bench: Any, settle: Any) -> None:
         await settle()
         assert not again.task.done()
         b.owner.cut()
-    assert [record.reason for record in b.records][0] is Reason.OVERLOADED
+    assert b.records[0].reason is Reason.OVERLOADED
 
 
 async def test_waiting_prompt_tokens_are_bounded(bench: Any, settle: Any) -> None:
@@ -298,18 +296,16 @@ async def test_the_lifespan_starts_and_stops_the_engine(bench: Any, settle: Any)
     async with bench() as b:
         b.service._on_record = None
         incoming: asyncio.Queue[Any] = asyncio.Queue()
-        outgoing: list[str] = []
-
-        async def send(message: Any) -> None:
-            outgoing.append(message["type"])
-
-        app = asyncio.create_task(b.service.app({"type": "lifespan", "state": {}}, incoming.get, send))
+        outgoing: asyncio.Queue[Any] = asyncio.Queue()
+        app = asyncio.create_task(
+            b.service.app({"type": "lifespan", "state": {}}, incoming.get, outgoing.put)
+        )
         incoming.put_nowait({"type": "lifespan.startup"})
-        await _until(lambda: outgoing == ["lifespan.startup.complete"])
+        assert (await outgoing.get())["type"] == "lifespan.startup.complete"
         assert b.host.alive
         incoming.put_nowait({"type": "lifespan.shutdown"})
         await app
-        assert outgoing[-1] == "lifespan.shutdown.complete"
+        assert (await outgoing.get())["type"] == "lifespan.shutdown.complete"
         assert not b.host.alive
 
 
@@ -337,11 +333,3 @@ def test_settings_that_make_no_sense(wrong: dict[str, Any]) -> None:
 
     with pytest.raises(CoreError, match=next(iter(wrong)) if "low" not in wrong else "low"):
         ServerSettings(**wrong)
-
-
-async def _until(holds: Any) -> None:
-    """Turns the loop until something holds; a thread may have to answer first."""
-    async with asyncio.timeout(5):
-        while not holds():
-            await asyncio.sleep(0.001)
-

@@ -28,6 +28,13 @@ def post(url: str, **body: Any) -> httpx.Response:
     return httpx.post(f"{url}/v1/completions", json={"model": "lab-1m", "prompt": "hi"} | body, timeout=20)
 
 
+def read_to_the_end(client: socket.socket) -> bytes:
+    parts = []
+    while part := client.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
 @BOTH
 def test_a_stream_over_a_socket(local: Any, implementation: str) -> None:
     with local(implementation=implementation) as s:
@@ -64,8 +71,7 @@ def test_a_reader_that_stops_parks_itself_and_is_dropped(local: Any, implementat
         assert record.generated_tokens < 1000  # the model stopped for it, long before its 8000 tokens
         assert record.dropped_tokens <= 5  # what the server itself still held: the queue, and one send
         with pytest.raises(ConnectionResetError):
-            while client.recv(65536):
-                pass
+            read_to_the_end(client)
         client.close()
 
 
@@ -130,9 +136,7 @@ def test_the_end_of_a_server_ends_its_streams_with_a_word(local: Any) -> None:
         s.ask(client, stream=True, max_tokens=8000)
         assert client.recv(1)
         s.server.stop()
-        rest = b""
-        while chunk := client.recv(65536):
-            rest += chunk
+        rest = read_to_the_end(client)
         assert b'"code":"drain"' in rest
         assert b"data: [DONE]\n\n" in rest
         assert rest.endswith(b"0\r\n\r\n")
@@ -162,7 +166,9 @@ def test_an_address_in_use_is_one_line() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         assert url_of(taken) == f"http://127.0.0.1:{port}"
-        with pytest.raises(BindError, match=rf"^cannot listen on 127.0.0.1 port {port}: Address already in use$"):
+        with pytest.raises(
+            BindError, match=rf"^cannot listen on 127.0.0.1 port {port}: Address already in use$"
+        ):
             listen("127.0.0.1", port)
 
 

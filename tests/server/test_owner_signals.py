@@ -188,7 +188,9 @@ async def test_whole(bench: Any, settle: Any, reason: Reason, state: State, stat
 
 
 @pytest.mark.parametrize("state", [QUEUED, PREFILL, DECODE, PARKED, FLUSHING])
-async def test_the_first_signal_wins_and_the_others_are_counted(bench: Any, settle: Any, state: State) -> None:
+async def test_the_first_signal_wins_and_the_others_are_counted(
+    bench: Any, settle: Any, state: State
+) -> None:
     async with bench(capacity=2, limits=LIMITS) as b:
         call = b.completion()
         await bring(b, call, state, settle)
