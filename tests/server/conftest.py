@@ -60,6 +60,9 @@ class FakeTokenizer:
     def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
         return self.encode("".join(message["content"] for message in messages)) or [1]
 
+    def token_bytes(self, token: int) -> bytes:
+        return b"????"  # a token is a character, and none is longer
+
 
 class FakeHost:
     """An engine that does what the test says, and remembers what it was told."""

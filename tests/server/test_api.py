@@ -31,6 +31,9 @@ class LetterTokenizer:
             raise LabError("a message must not contain the control token <|eos|>")
         return [token for message in messages for token in self.encode(message["content"])]
 
+    def token_bytes(self, token: int) -> bytes:
+        return b"????" if token else b""
+
 
 CONTEXT = ApiContext(("lab-1m", "lab-100k"), LetterTokenizer(), max_len=64)
 
@@ -314,6 +317,25 @@ def test_a_wide_body_is_refused_in_linear_time() -> None:
 
 
 # Lengths
+
+
+class Unread(LetterTokenizer):
+    def encode(self, text: str) -> list[int]:
+        raise AssertionError("this text can be refused without reading it")
+
+
+def test_a_text_that_cannot_fit_is_refused_unread() -> None:
+    context = ApiContext(("lab-1m",), Unread(), max_len=64)
+    for kind, name, value in [
+        ("completion", "prompt", "x" * (64 * 4 + 1)),
+        ("completion", "prompt", list(range(64))),
+        ("chat", "messages", [{"role": "user", "content": "x" * 200}] * 2),
+        ("chat", "messages", [{"role": "user", "content": ""}] * 65),
+    ]:
+        body = json.dumps({"model": "lab-1m", name: value}).encode()
+        with pytest.raises(ApiError) as caught:
+            parse_request(kind, body, {}, context)  # type: ignore[arg-type]
+        assert (caught.value.param, caught.value.code) == (name, "context_length_exceeded")
 
 
 @pytest.mark.parametrize(("call", "param"), [(chat, "messages"), (completion, "prompt")])
