@@ -48,8 +48,8 @@ class ServerSettings:
     retry_after: int = 1
 
     commit: Literal["first", "early"] = "first"
-    socket_send_buffer: int | None = 1 << 15
-    write_high_water: int | None = 1 << 12
+    socket_send_buffer: int | None = 1 << 13
+    write_high_water: int | None = 1 << 11
     ping_interval: float = 15.0
     grace: float = 20.0
 
