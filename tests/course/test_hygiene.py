@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from lab.cli.notebooks import command
 from lab.course.hygiene import check_notebook
+from lab.evidence.root import PACKAGE
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -103,8 +104,8 @@ CASES: dict[str, tuple[Edit, str]] = {
         "cell 3: absolute path in the source: /home/ann",
     ),
     "a path in an output": (
-        update(2, outputs=printed("Setup complete\nin /tmp/x\n")),
-        "cell 2: absolute path in the output: /tmp/x",
+        update(2, outputs=printed(f"Setup complete\nin {PACKAGE}/x\n")),
+        f"cell 2: absolute path in the output: {PACKAGE}"[:70],
     ),
     "an empty cell": (source(3, " \n"), "cell 3: empty code cell"),
     "a cell that does not parse": (source(3, "def double(:"), "cell 3: does not parse"),
@@ -172,6 +173,16 @@ def test_what_must_not_ship_is_found(findings: Any, case: str) -> None:
     edit, expected = CASES[case]
     found = findings(edit)
     assert any(expected in finding for finding in found), found
+
+
+def test_a_chapter_that_was_never_run_says_so_once(findings: Any) -> None:
+    def edit(notebook: dict[str, Any]) -> None:
+        for cell in notebook["cells"][1:]:
+            cell.update(execution_count=None, outputs=[])
+
+    found = findings(edit)
+    assert "has not been run: lab notebooks refresh runs it and stores what it prints" in found
+    assert not any("execution count" in finding for finding in found)
 
 
 def test_a_wrong_file_name_is_found(findings: Any) -> None:
