@@ -237,6 +237,18 @@ def test_what_a_completion_does_not_know_is_refused(name: str, value: Any) -> No
     assert refused(completion, **{name: value}).param == name
 
 
+def test_a_misspelt_field_is_told_the_right_spelling() -> None:
+    assert (
+        refused(chat, temprature=1).message
+        == "temprature: is not a known parameter; did you mean temperature?"
+    )
+    assert refused(chat, stream_option={}).message.endswith("did you mean stream_options?")
+    assert refused(chat, zebra=1).message == "zebra: is not a known parameter; leave it out"
+    options = {"includeusage": True}
+    assert refused(chat, stream=True, stream_options=options).message.endswith("did you mean include_usage?")
+    assert refused(chat, **{"x" * 100_000: 1}).message.endswith("leave it out")
+
+
 @pytest.mark.parametrize("name", ["model", "messages"])
 def test_a_missing_field_is_named(name: str) -> None:
     body = {"model": "lab-1m", "messages": HI}
