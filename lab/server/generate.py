@@ -205,6 +205,8 @@ def ending_error(reason: Reason, message: str, retry_after: int) -> ApiError:
     ending = ENDINGS[reason]
     status = ending.status or 500
     headers = {"Retry-After": str(retry_after)} if ending.retry_after else {}
+    if reason in (Reason.DRAIN, Reason.DRAINING):
+        headers["Connection"] = "close"  # nothing more is to be had here
     kind = "invalid_request_error" if status < 499 else "server_error"
     return ApiError(status, message, kind, None, reason.value, headers, reason)
 

@@ -157,7 +157,7 @@ class RequestOwner:
 
     def on_worker_exit(self, code: int | None) -> None:
         """Nothing more will come from the engine: every live request ends here."""
-        _log.error("the engine process is gone (exit code %s)", code)
+        _log.error("the engine is gone (exit code %s)", code)
         self.lost = True
         for request in list(self._open.values()):
             request.engine_done = True

@@ -148,9 +148,6 @@ class FakeTransport:
         self._call = call
         self.aborts = 0
 
-    def is_closing(self) -> bool:
-        return self._call.gone
-
     def get_extra_info(self, name: str) -> FakeTransport:
         return self
 
@@ -498,6 +495,6 @@ def local() -> Callable[..., Any]:
             yield serving
         assert serving.host.loop.snapshot()["slots"] == {}
         assert serving.server.service.owner._open == {}
-        assert {t for t in threading.enumerate() if not t.name.startswith("asyncio")} <= before
+        assert set(threading.enumerate()) <= before
 
     return make

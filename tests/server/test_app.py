@@ -260,6 +260,7 @@ async def test_drain_sends_the_queued_away_and_lets_the_running_finish(bench: An
         assert (late.status, late.error_code) == (503, "draining")
         assert "retry-after" in queued.headers
         assert "retry-after" in late.headers
+        assert late.headers["connection"] == "close"
         assert not running.task.done()
         b.host.delta("b", attempt=attempt)
         b.host.done(2, attempt=attempt)
