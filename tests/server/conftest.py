@@ -328,9 +328,20 @@ class Bench:
         return request
 
 
-@pytest.fixture(name="settle")
+@pytest.fixture(scope="session", name="settle")
 def _settle() -> Callable[[], Any]:
     return settle
+
+
+@pytest.fixture(scope="session", name="bench_class")
+def _bench_class() -> Callable[..., Bench]:
+    """A ``Bench`` of a test's own, for one that makes many."""
+    return lambda slots, **settings: Bench(ServerSettings(**settings), slots)
+
+
+@pytest.fixture(scope="session", name="letter_runner")
+def _letter_runner() -> Callable[..., Any]:
+    return LetterRunner
 
 
 @pytest.fixture
