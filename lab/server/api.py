@@ -270,7 +270,7 @@ def _prompt(prompt: Any, context: ApiContext) -> tuple[int, ...]:
     if isinstance(prompt, str):
         text: str = params.text("prompt", prompt)
         context.check_size("prompt", [text])
-        return tuple(context.tokenizer.encode(text))
+        prompt = context.tokenizer.encode(text)
     if not isinstance(prompt, list):
         raise refuse(
             "prompt", f"must be a string or an array of tokens, not {kind_of(prompt)}", "invalid_type"

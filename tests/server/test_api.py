@@ -370,6 +370,16 @@ def test_an_answer_asked_for_beyond_the_context_is_refused_with_the_room_there_i
     assert refused(chat, max_completion_tokens=62).param == "max_completion_tokens"
 
 
+def test_a_prompt_of_no_token_is_refused() -> None:
+    class NoMark(LetterTokenizer):
+        def encode(self, text: str) -> list[int]:
+            return super().encode(text)[1:]
+
+    body = json.dumps({"model": "lab-1m", "prompt": ""}).encode()
+    with pytest.raises(ApiError, match="at least one token"):
+        parse_request("completion", body, {}, ApiContext(("lab-1m",), NoMark(), 64))
+
+
 def test_two_names_for_one_length_must_agree() -> None:
     assert chat(max_tokens=5, max_completion_tokens=5).params.max_tokens == 5
     assert refused(chat, max_tokens=5, max_completion_tokens=6).param == "max_completion_tokens"
