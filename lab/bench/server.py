@@ -200,7 +200,8 @@ def command(
         samples: dict[str, Any] = {"model": model, "steps": steps, "runs": runs, "against": other}
         if as_evidence:
             title = "Tokens/s served over SSE against the engine alone, and the time to the first token"
-            record(EVIDENCE, kind="measured", title=title, recipe=RECIPE, inputs=samples)
+            said = " ".join(["lab", *sys.argv[1:]])
+            record(EVIDENCE, kind="measured", title=title, recipe=RECIPE, inputs=samples, command=said)
     except (LabError, StreamFailed, EvidenceError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     report = server_report.summarise(**samples)
