@@ -120,11 +120,20 @@ class History:
         assert call.complete
 
 
-@given(st.lists(operation, max_size=30))
+@given(st.lists(operation, max_size=30), st.sampled_from([None, 1]))
 @settings(max_examples=150)
-def test_every_history_ends_well(bench_class: Any, letter_runner: Any, settle: Any, history: Any) -> None:
+def test_every_history_ends_well(
+    bench_class: Any, letter_runner: Any, settle: Any, history: Any, max_running: int | None
+) -> None:
     async def main() -> None:
-        b = bench_class(slots=2, capacity=CAPACITY, limits=LIMITS, ping_interval=0, max_queued=2)
+        b = bench_class(
+            slots=2,
+            capacity=CAPACITY,
+            limits=LIMITS,
+            ping_interval=0,
+            max_queued=2,
+            max_running=max_running,
+        )
         await b.service.start()
         run = History(b, letter_runner(2, 64), settle)
         for operation in [("new", True, 5), *history]:
