@@ -65,7 +65,7 @@ def train(name: str, out: Path | None, seed: int, steps: int | None, threads: in
 @click.option("--chat", help="A user's message to answer.")
 @click.option("--max-tokens", type=click.IntRange(1, 1000), default=200, show_default=True)
 @click.option(
-    "--temperature", type=click.FloatRange(0, 2), default=0.8, show_default=True, help="0 is greedy."
+    "--temperature", type=click.FloatRange(0, 2), default=0.7, show_default=True, help="0 is greedy."
 )
 @click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of texts.")
 @click.option("--seed", type=int, default=0, show_default=True)

@@ -15,7 +15,7 @@ from lab.model.checkpoint import load
 from lab.model.samples import count_copies, take_samples
 from lab.model.training import TrainResult, TrainSettings
 
-SAMPLES, SAMPLE_SEED, TEMPERATURE = 200, 7, 0.8
+SAMPLES, SAMPLE_SEED, TEMPERATURE = 200, 7, 0.7
 
 
 def record_training(name: str, folder: Path, settings: TrainSettings, result: TrainResult) -> Path:
