@@ -135,14 +135,14 @@ def test_nobody_there_is_a_failure() -> None:
 
 
 def test_the_command_prints_every_side() -> None:
-    with served("lab-100k", "cpu", slots=2) as other:
+    with served("lab-1m", "cpu", slots=2) as other:
         result = CliRunner().invoke(
             command,
             [
                 *(
                     "server",
                     "--model",
-                    "lab-100k",
+                    "lab-1m",
                     "--streams",
                     "2",
                     "--steps",
@@ -156,7 +156,7 @@ def test_the_command_prints_every_side() -> None:
         )
     assert result.exit_code == 0, result.output
     report = json.loads(result.output)
-    assert report["against"] == "lab-100k"
+    assert report["against"] == "lab-1m"
     row = report["streams"]["2"]
     for ratio in (row["of_engine"], row["of_against"]):
         assert (ratio["pairs"], ratio["verdict"]) == (1, "unknown")
