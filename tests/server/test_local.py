@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import struct
 import urllib.error
@@ -58,7 +59,9 @@ def test_one_connection_serves_many_requests(local: Any, implementation: str) ->
 
 
 @BOTH
-def test_a_reader_that_stops_parks_itself_and_is_dropped(local: Any, implementation: str) -> None:
+def test_a_reader_that_stops_parks_itself_and_is_dropped(
+    local: Any, implementation: str, caplog: pytest.LogCaptureFixture
+) -> None:
     limits = LimitSettings(stall_timeout=0.3)
     with local(implementation=implementation, capacity=4, limits=limits) as s:
         client = s.connect(receive_buffer=4096)
@@ -73,6 +76,7 @@ def test_a_reader_that_stops_parks_itself_and_is_dropped(local: Any, implementat
         with pytest.raises(ConnectionResetError):
             read_to_the_end(client)
         client.close()
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
 def test_a_reader_that_stops_is_noticed_early(local: Any) -> None:
