@@ -34,7 +34,6 @@ from lab.server.wire import Wire
 _log = logging.getLogger(__name__)
 _PREFIX: Mapping[Kind, str] = {"chat": "chatcmpl-", "completion": "cmpl-"}
 _ROUTE: Mapping[Kind, str] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
-_ABORT_PATIENCE = 1.0  # seconds until a dropped connection must have told so
 
 
 Refusal = ApiError | BodyTooLarge | BodyTimeout | Refused
@@ -104,8 +103,6 @@ class Generate:
         listener = asyncio.create_task(self._listen(receive, request))
         try:
             await self._respond(request, asked, scope, receive, send)
-            if request.aborted:
-                await asyncio.wait({listener}, timeout=_ABORT_PATIENCE)
         except asyncio.CancelledError:
             if request.task is None or not request.aborted or request.connection is not None:
                 self._backend.owner.finish(request, Reason.DRAIN)  # the server is ending its tasks

@@ -20,13 +20,13 @@ from lab.cli.serve import command
 
 SMALL = ("--capacity", "1", "--socket-send-buffer", "4096", "--write-high-water", "0")
 END = "data: [DONE]\n\n\r\n0\r\n\r\n"  # the last event, then the empty chunk that completes the response
-PROMPT = {"model": "lab-100k", "prompt": "The operator", "ignore_eos": True, "temperature": 0}
+PROMPT = {"model": "lab-1m", "prompt": "The operator", "ignore_eos": True, "temperature": 0}
 
 
 @contextmanager
 def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A `lab serve` on a free port: the process, its URL, its second line."""
-    arguments = [sys.executable, "-m", "lab", "serve", "--port", "0", "--model", "lab-100k", *options]
+    arguments = [sys.executable, "-m", "lab", "serve", "--port", "0", "--model", "lab-1m", *options]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
