@@ -24,9 +24,10 @@ from lab.core.record import Delivery, RequestInfo, SocketEnd
 from lab.http.body import read_body
 from lab.http.errors import BodyTimeout, BodyTooLarge, ClientGone
 from lab.http.protocol import connection_of
+from lab.server.admission import Refused
 from lab.server.api import ApiContext, GenerationRequest, Kind, parse_request
 from lab.server.errors import ApiError
-from lab.server.owner import Refused, RequestOwner
+from lab.server.owner import RequestOwner
 from lab.server.request import Request
 from lab.server.stream import MESSAGES, EventStream, usage_of
 from lab.server.wire import Wire

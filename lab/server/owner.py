@@ -21,43 +21,19 @@ from typing import Any
 
 from lab.core.clock import Clock, MonotonicClock
 from lab.core.endings import ENDINGS, AfterFirstByte, Reason
-from lab.core.errors import CapacityError
 from lab.core.lifecycle import State
 from lab.core.limits import Limits
 from lab.core.record import Delivery, RequestInfo, RequestRecord, refusal_record, request_record
-from lab.core.send_queue import SendQueue
 from lab.core.stamps import Stamps
 from lab.engine.host import EngineHost
-from lab.engine.messages import (
-    Abort,
-    Aborted,
-    Command,
-    Credit,
-    Delta,
-    Done,
-    Event,
-    Failed,
-    Parked,
-    Resumed,
-    SamplingParams,
-    Started,
-    Stepped,
-    StepStats,
-    Submit,
-)
+from lab.engine.messages import Abort, Command, Credit, Event, SamplingParams, StepStats
+from lab.server.admission import Refused, check_bounds, send_queue, submit_command
+from lab.server.inbox import Inbox
 from lab.server.request import Piece, Request
 from lab.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
 _REMEMBERED = 1024  # endings kept after the close, so that a late cancel can be answered truly
-
-
-class Refused(Exception):
-    """The door is closed to a request; ``reason`` is a refusal of the table of endings."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class RequestOwner:
@@ -73,7 +49,6 @@ class RequestOwner:
         self.clock = clock or MonotonicClock()
         self.draining = False
         self.lost = False  # the engine is gone
-        self.stats: StepStats | None = None
         self._on_record = on_record
         self._loop: asyncio.AbstractEventLoop | None = None
         self._host: EngineHost | None = None
@@ -87,15 +62,7 @@ class RequestOwner:
         self._empty.set()
         limits = settings.limits
         self._soonest = min(limits.idle_timeout or math.inf, limits.stall_timeout or math.inf)
-        self._handlers: dict[type, Callable[[Request, Any, float], None]] = {
-            Started: self._on_started,
-            Delta: self._on_delta,
-            Done: self._on_done,
-            Aborted: self._on_aborted,
-            Failed: self._on_failed,
-            Parked: self._on_parked,
-            Resumed: self._on_resumed,
-        }
+        self._inbox = Inbox(settings.policy, self.finish, self._post_line)
 
     # The engine's side
 
@@ -112,6 +79,11 @@ class RequestOwner:
         if self._host is None:
             raise RuntimeError("no engine is attached")
         return self._host
+
+    @property
+    def stats(self) -> StepStats | None:
+        """The engine's last word on its slots; None before its first step."""
+        return self._inbox.stats
 
     @property
     def ready(self) -> bool:
@@ -139,20 +111,7 @@ class RequestOwner:
         now = self.clock.now()
         if now >= self._armed_at:
             self.check_limits()
-        handlers, requests = self._handlers, self._open
-        for event in events:
-            kind = type(event)
-            handler = handlers.get(kind)
-            if handler is not None:
-                request = requests.get(event.attempt_id)  # type: ignore[union-attr]
-                if request is not None:
-                    try:
-                        handler(request, event, now)
-                    except Exception:  # a fault in one request is not the others' business
-                        _log.exception("request %s: cannot take %r", request.info.request_id, event)
-                        self.finish(request, Reason.BACKEND_ERROR)
-            elif kind is Stepped:
-                self.stats = event.stats  # type: ignore[union-attr]
+        self._inbox.take(events, self._open, now)
         self._arm(now + self._soonest)
 
     def on_worker_exit(self, code: int | None) -> None:
@@ -189,14 +148,15 @@ class RequestOwner:
         :raises Refused: when an admission bound is reached, and as ``check_open``.
         """
         self.check_open()
-        self._check_bounds(len(prompt))
+        active = [request for request in self._open.values() if request.active]
+        check_bounds(self.settings, self.host.info.slots, active, len(prompt))
         now = self.clock.now()
         request = Request(
             info,
-            self._submit_command(info, prompt, params),
+            submit_command(self.settings, info, prompt, params),
             Limits(self.settings.limits, now, deadline_at),
             Stamps(arrived_at, now),
-            SendQueue(self._queue_capacity(info), self.settings.max_queued_bytes if info.stream else None),
+            send_queue(self.settings, info),
         )
         self._open[request.submit.attempt_id] = request
         self._empty.clear()
@@ -212,33 +172,6 @@ class RequestOwner:
                 info, reason, delivery, arrived_at=arrived_at, closed_at=self.clock.now(), ts=_timestamp()
             )
         )
-
-    def _check_bounds(self, prompt_tokens: int) -> None:
-        settings = self.settings
-        active = [request for request in self._open.values() if request.active]
-        waiting = len(active) - self._places()
-        if waiting >= settings.max_queued:
-            raise Refused(Reason.OVERLOADED, f"{waiting} requests are waiting already")
-        cold = [request for request in active if request.lifecycle.state in (State.QUEUED, State.PREFILL)]
-        tokens = sum(len(request.submit.prompt) for request in cold)
-        if cold and tokens + prompt_tokens > settings.max_waiting_prompt_tokens:
-            raise Refused(Reason.OVERLOADED, f"{tokens} prompt tokens are waiting already")
-
-    def _places(self) -> int:
-        """How many requests the engine can run at once."""
-        slots = self.host.info.slots
-        return slots if self.settings.max_running is None else min(slots, self.settings.max_running)
-
-    def _submit_command(self, info: RequestInfo, prompt: tuple[int, ...], params: SamplingParams) -> Submit:
-        attempt = f"{info.request_id}.1"
-        if not info.stream or self.settings.policy == "coalesce":
-            return Submit(attempt, prompt, params, coalesce=True)
-        return Submit(attempt, prompt, params, self.settings.capacity, self.settings.low)
-
-    def _queue_capacity(self, info: RequestInfo) -> int | None:
-        if not info.stream:
-            return None
-        return 1 if self.settings.policy == "coalesce" else self.settings.capacity
 
     def _post_line(self) -> None:
         """Posts what waits here, as far as ``max_running`` lets it."""
@@ -416,88 +349,6 @@ class RequestOwner:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._armed_at = None, math.inf
-
-    # Messages of the engine, each about one open request
-
-    def _on_started(self, request: Request, event: Started, now: float) -> None:
-        if not request.ended:
-            request.lifecycle.advance(State.PREFILL)
-            request.stamps.on_started(event.at)
-            request.limits.on_started(now)
-
-    def _on_delta(self, request: Request, event: Delta, now: float) -> None:
-        lifecycle, counts = request.lifecycle, request.counts
-        state = lifecycle.state
-        if state is State.ENDED:
-            counts.discarded = (counts.discarded or 0) + event.tokens
-            return
-        if state is State.PREFILL:
-            lifecycle.advance(State.DECODE)
-        counts.generated += event.tokens
-        request.stamps.on_token(event.at)
-        request.limits.on_token(now)
-        piece = Piece(event.text, event.tokens)
-        if request.whole:
-            request.limits.on_credit(now)
-            request.queue.put(piece, len(event.text))
-            return
-        try:
-            self._queue(request, piece)
-        except CapacityError:  # more bytes than one reader may leave lying here
-            self.finish(request, Reason.SLOW_CONSUMER)
-        request.wake()
-
-    def _queue(self, request: Request, piece: Piece) -> None:
-        """Appends the event, or under ``coalesce`` merges it into the one that still waits."""
-        queue = request.queue
-        if self.settings.policy == "coalesce" and (waiting := queue.take()) is not None:
-            piece = Piece(waiting.text + piece.text, waiting.tokens + piece.tokens, waiting.events + 1)
-        queue.put(piece, len(piece.text.encode()))
-
-    def _on_done(self, request: Request, event: Done, now: float) -> None:
-        request.engine_done = True
-        if request.ended:
-            request.lifecycle.model_done(Reason(event.reason))  # counted as late
-            return
-        counts = request.counts
-        counts.trimmed = event.trimmed
-        counts.generated = event.generated
-        request.natural = Reason(event.reason)
-        request.lifecycle.model_done(request.natural)
-        request.limits.on_token(now)  # the last words wait for the reader like any event, and can be stuck
-        request.limits.on_model_done(now)
-        self._post_line()
-        request.wake()
-
-    def _on_aborted(self, request: Request, event: Aborted, now: float) -> None:
-        request.engine_done = True
-        counts = request.counts
-        counts.discarded = (counts.discarded or 0) + event.discarded
-        self._post_line()
-        if not request.ended:  # the engine itself was stopped
-            self.finish(request, Reason.WORKER_LOST)
-
-    def _on_failed(self, request: Request, event: Failed, now: float) -> None:
-        request.engine_done = True
-        _log.error("request %s failed in the engine: %s", request.info.request_id, event.message)
-        self.finish(request, Reason.BACKEND_ERROR)
-        self._post_line()
-
-    def _on_parked(self, request: Request, event: Parked, now: float) -> None:
-        if request.ended:
-            return
-        if self.settings.policy == "fail":
-            self.finish(request, Reason.SLOW_CONSUMER)
-            return
-        request.lifecycle.advance(State.PARKED)
-        request.stamps.on_parked(event.at)
-        request.limits.on_parked(now)
-
-    def _on_resumed(self, request: Request, event: Resumed, now: float) -> None:
-        if not request.ended:
-            request.lifecycle.advance(State.DECODE)
-            request.stamps.on_resumed(event.at)
-            request.limits.on_resumed(now)
 
     # Commands to the engine
 
