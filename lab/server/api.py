@@ -214,7 +214,7 @@ def _known(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
         elif name in at_default:
             params.require_default(name, value, at_default[name])
         elif name not in params.IGNORED:
-            raise refuse(name, "is not a known parameter", "unknown_parameter")
+            raise params.unknown(name, supported)
     for name in params.REQUIRED[kind]:
         if name not in fields:
             raise refuse(name, "is required", "missing_required_parameter")
@@ -241,7 +241,7 @@ def _message(name: str, message: Any) -> dict[str, str]:
         if key in params.MESSAGE_AT_DEFAULT:
             params.require_default(f"{name}.{key}", value, params.MESSAGE_AT_DEFAULT[key])
         elif key not in ("role", "content"):
-            raise refuse(f"{name}.{key}", "is not a known parameter", "unknown_parameter")
+            raise params.unknown(f"{name}.{key}", ("role", "content"))
     role = params.text(f"{name}.role", message.get("role"))
     if role not in params.ROLES:
         raise refuse(f"{name}.role", f"must be one of {', '.join(params.ROLES)}")
@@ -270,7 +270,7 @@ def _prompt(prompt: Any, context: ApiContext) -> tuple[int, ...]:
     if isinstance(prompt, str):
         text: str = params.text("prompt", prompt)
         context.check_size("prompt", [text])
-        return tuple(context.tokenizer.encode(text))
+        prompt = context.tokenizer.encode(text)
     if not isinstance(prompt, list):
         raise refuse(
             "prompt", f"must be a string or an array of tokens, not {kind_of(prompt)}", "invalid_type"

@@ -40,14 +40,14 @@ def _kv_problem(given: object, *case: int) -> str | None:
         return None
     if not isinstance(given, int | float) or isinstance(given, bool):
         return "it must return a number of bytes"
-    if 2 * given == expected:
-        return "that is the keys alone; the values need as much again"
     if given * kv_heads == expected * heads:
         return "query heads are not kept: several of them share one key/value head"
     if given * layers == expected:
         return "every layer keeps keys and values of its own"
     if given * size == expected:
         return "that is a number of values, not of bytes"
+    if 2 * given == expected:
+        return "that is the keys alone; the values need as much again"
     return f"it should be {expected}"
 
 
