@@ -18,7 +18,7 @@ widgets: Any = ipywidgets  # it carries no types
 
 
 class TraceExplorer:
-    """Controls above, picture and map below. Everything shown is a pure function of ``panel.values``.
+    """Controls beside the picture, the map below. Everything shown is a pure function of ``panel.values``.
 
     ``run`` is the present run, ``html`` what the reader sees of it.
     """
@@ -26,8 +26,10 @@ class TraceExplorer:
     def __init__(self, values: Values | None = None, policy: str = "park") -> None:
         self.policy = policy
         self.panel = ControlPanel(values, self._show)
-        self._picture, self._map = widgets.HTML(), widgets.HTML()
-        self.widget = widgets.VBox([self.panel.widget, self._picture, self._map])
+        self._picture = widgets.HTML(layout={"flex": "1 1 520px", "max_width": "860px"})
+        self._map = widgets.HTML()
+        row = widgets.HBox([self.panel.widget, self._picture], layout={"flex_flow": "row wrap"})
+        self.widget = widgets.VBox([row, self._map])
         self._show(self.panel.values)
 
     @property

@@ -50,7 +50,7 @@ def heatmap_svg(
     if marked is not None:
         body.append(_frame(*marked))
     return svg.picture(
-        _LEFT + len(columns) * _WIDE + 12,
+        max(_LEFT + len(columns) * _WIDE, 8 * len(title)) + 12,
         _TOP + len(rows) * _HIGH + 12,
         body,
         title=title,

@@ -47,10 +47,12 @@ class ControlPanel:
             value=self._values.drain_text,
             continuous_update=False,
             style=_WIDE,
-            layout={"width": "420px"},
+            layout={"width": "400px"},
         )
         self._problem = widgets.HTML()
-        self._ticks = widgets.HBox(layout={"flex_flow": "row wrap", "margin": "0 0 0 96px"})
+        self._ticks = widgets.HBox(
+            layout={"flex_flow": "row wrap", "margin": "0 0 0 96px", "max_width": "350px"}
+        )
         self._show_ticks()
         self._capacity.widget.observe(self._from_sliders, "index")
         self._deadline.widget.observe(self._from_sliders, "index")
@@ -112,7 +114,7 @@ class ControlPanel:
             button.tooltip = f"tick {tick}: the reader takes {takes}. Click for one more, after 3 comes 0"
 
     def _button(self, tick: int) -> Any:
-        button = widgets.Button(layout={"width": "34px", "border": "1px solid #777"})
+        button = widgets.Button(layout={"width": "32px", "border": "1px solid #777"})
         button.on_click(lambda _: self._set(self._values.cycled(tick)))
         return button
 
@@ -145,7 +147,7 @@ class _Slider:
             options=[none if stop is None else str(stop) for stop in stops],
             index=self.stops.index(value),
             style=_WIDE,
-            layout={"width": "420px"},
+            layout={"width": "400px"},
         )
 
     def check(self, value: int | None) -> None:

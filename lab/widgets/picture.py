@@ -67,15 +67,18 @@ def trace_text(run: TraceRun) -> str:
         f"{name:8}" + " ".join(f"{value:>{size}}" for value, size in zip(row, wide, strict=True))
         for name, row in rows.items()
     ]
-    return "\n".join([*lines, ending_line(run), token_line(run)])
+    return "\n".join([*lines, *_footing(run)])
+
+
+def _footing(run: TraceRun) -> list[str]:
+    """The lines under both, the picture and its text."""
+    return [line for line in (ending_line(run), token_line(run), neighbour_line(run)) if line]
 
 
 def ending_line(run: TraceRun) -> str:
-    """How the run ended, who came too late for that, and who had to wait meanwhile."""
+    """How the run ended, and who came too late for that."""
     late = f" (too late: {', '.join(run.late)})" if run.late else ""
-    waits = ", ".join(str(tick) for tick in run.neighbour.stalled)
-    neighbour = f"; neighbour waits in {_short(waits)}" if waits else ""
-    return f"ends in tick {run.end}: {run.reason}{late}{neighbour}"
+    return f"ends in tick {run.end}: {run.reason}{late}"
 
 
 def token_line(run: TraceRun) -> str:
@@ -86,6 +89,12 @@ def token_line(run: TraceRun) -> str:
         f"generated {_short(run.generated)}, sent {_short(run.sent)}, dropped {_short(run.dropped)}, "
         f"paused {_short(paused)}, waste {waste}"
     )
+
+
+def neighbour_line(run: TraceRun) -> str:
+    """Who else had to wait, or nothing."""
+    waits = ", ".join(str(tick) for tick in run.neighbour.stalled)
+    return f"the neighbour waits in ticks {_short(waits)}" if waits else ""
 
 
 def _short(content: str) -> str:
@@ -131,7 +140,7 @@ def _stack(run: TraceRun) -> int:
 
 def _size(run: TraceRun) -> tuple[int, int]:
     columns = max(9, min(len(run.ticks), MAX_COLUMNS))
-    return _LEFT + columns * _COLUMN + 14, _TOP + (_stack(run) + 3) * _ROW + 88
+    return _LEFT + columns * _COLUMN + 14, _TOP + (_stack(run) + 3) * _ROW + 50 + 19 * len(_footing(run))
 
 
 def _body(run: TraceRun, title: str, hatch: str, legend: bool = True) -> Iterator[str]:
@@ -149,13 +158,14 @@ def _body(run: TraceRun, title: str, hatch: str, legend: bool = True) -> Iterato
         yield from _column(run, tick, x, queue, reader, hatch)
     yield from _bound_line(run, queue, places, len(shown))
     foot = reader + 2 * _ROW + 22
-    yield svg.text(10, foot, ending_line(run), anchor="start", bold=True)
-    yield svg.text(10, foot + 19, token_line(run), size=12, anchor="start")
+    for number, line in enumerate(_footing(run)):
+        yield svg.text(10, foot, line, size=12 if number else 13, anchor="start", bold=not number)
+        foot += 19
     if len(run.ticks) > MAX_COLUMNS:
         left_out = f"ticks {MAX_COLUMNS} to {run.end} are not drawn"
-        yield svg.text(10, foot + 36, left_out, size=12, anchor="start")
+        yield svg.text(10, foot, left_out, size=12, anchor="start")
     elif legend:
-        yield from _legend(10, foot + 29, hatch)
+        yield from _legend(10, foot - 9, hatch)
 
 
 def _column(run: TraceRun, tick: Tick, x: float, queue: float, reader: float, hatch: str) -> Iterator[str]:

@@ -105,11 +105,11 @@ def picture(
     description: str,
     hatch: str | None = None,
 ) -> str:
-    """A whole picture on white, as wide as its place allows but no wider than drawn."""
+    """A whole picture on white, as wide as drawn or, where that does not fit, as its place."""
     defs = f"<defs>{_HATCH.format(id=hatch)}</defs>" if hatch else ""
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' role='img' {FONT} text-anchor='middle' font-size='13' fill='{INK}' "
-        f"style='width:100%;max-width:{width:g}px;height:auto;background:#fff'>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' width='{width:g}' height='{height:g}' role='img' {FONT} text-anchor='middle' font-size='13' fill='{INK}' "
+        f"style='max-width:100%;height:auto;background:#fff'>"
         f"<title>{escaped(title)}</title><desc>{escaped(description)}</desc>{defs}"
         f"<rect width='{width:g}' height='{height:g}' fill='#ffffff'/>{''.join(body)}</svg>"
     )

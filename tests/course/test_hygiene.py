@@ -174,6 +174,16 @@ def test_what_must_not_ship_is_found(findings: Any, case: str) -> None:
     assert any(expected in finding for finding in found), found
 
 
+def test_a_chapter_that_was_never_run_says_so_once(findings: Any) -> None:
+    def edit(notebook: dict[str, Any]) -> None:
+        for cell in notebook["cells"][1:]:
+            cell.update(execution_count=None, outputs=[])
+
+    found = findings(edit)
+    assert "has not been run: lab notebooks refresh runs it and stores what it prints" in found
+    assert not any("execution count" in finding for finding in found)
+
+
 def test_a_wrong_file_name_is_found(findings: Any) -> None:
     assert "the file name is not NN_slug.ipynb" in findings(lambda _: None, "99 Tiny.ipynb")
 

@@ -17,6 +17,13 @@ from lab.course.normalise import normalise
 from lab.course.notebook import dumps, read
 from lab.course.refresh import ChapterFailed, refresh
 
+LEAKS = """\
+import asyncio, socket, subprocess, threading
+task = asyncio.create_task(asyncio.sleep(600))
+threading.Thread(target=threading.Event().wait, name="reader", daemon=True).start()
+child = subprocess.Popen(["sleep", "600"])
+server = socket.create_server(("127.0.0.1", 0))"""
+
 
 @pytest.fixture
 def chapter(workbook: Any) -> Path:
@@ -78,8 +85,7 @@ def test_new_output_is_stored_and_what_varies_is_not(workbook: Any, chapter: Pat
         ("1 / 0", 60, "cell 3 raised ZeroDivisionError: division by zero"),
         ("import os\nos._exit(1)", 60, "cell 3 killed the kernel"),
         ("while True:\n    pass", 1, "cell 3 took longer than 1 s"),
-        ("import threading; t = threading.Thread(target=threading.Event().wait, daemon=True); t.start()", 60,
-         "cell 8 raised LeakError: left behind: thread Thread-"),
+        (LEAKS, 60, "cell 8 raised LeakError: left behind: task sleep; thread reader; process sleep; listening port "),
     ],
 )  # fmt: skip
 def test_a_chapter_that_does_not_run_is_left_as_it_was(

@@ -41,7 +41,7 @@ def test_text_of_the_worked_example() -> None:
 
 def test_text_shows_lost_tokens_and_waiting_neighbours() -> None:
     assert "A B C D! E F! G . ." in trace_text(worked(policy="drop"))
-    assert "neighbour waits in 3, 5, 7" in trace_text(worked(policy="block"))
+    assert "the neighbour waits in ticks 3, 5, 7" in trace_text(worked(policy="block"))
 
 
 def test_text_of_a_run_that_made_nothing() -> None:

@@ -33,11 +33,14 @@ def rows(grades: Sequence[Grade]) -> list[dict[str, str]]:
 
 
 def as_table(grades: Sequence[Grade]) -> str:
-    """Aligned plain text, for pipes."""
-    shown = [COLUMNS, *(tuple(row.values()) for row in rows(grades))]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(COLUMNS))]
+    """Aligned plain text, for pipes; details and notes share the last column, which is not padded."""
+    shown: list[tuple[str, ...]] = [(*COLUMNS[:-2], "details")]
+    for row in rows(grades):
+        *cells, details, notes = row.values()
+        shown.append((*cells, "; ".join(filter(None, (details, notes and f"note: {notes}")))))
+    widths = [max(len(row[column]) for row in shown) for column in range(len(COLUMNS) - 2)]
     return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in shown
     )
 

@@ -87,8 +87,9 @@ def _in_a_fork(
             process.join(min(POLL, max(0.0, due - time.monotonic())))
         return bool(process.is_alive())
     finally:
-        _kill(process.pid, values[TOKEN])
+        process.kill()  # by its own id: so early it may not be a session yet
         process.join()
+        _kill(process.pid, values[TOKEN])
         process.close()
 
 
@@ -119,7 +120,7 @@ def _work(arguments: list[str], values: dict[str, str], folder: str, log: str) -
 
 
 def _kill(pid: int | None, token: str) -> None:
-    """End the fork's session and everything that carries its token, however it tried to get away."""
+    """End what is left of the fork's session, and all that carries its token, however it tried to get away."""
     if pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
