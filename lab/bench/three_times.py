@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
@@ -45,13 +45,13 @@ class StreamTimes:
         return None if self.content is None else self.content - self.headers
 
 
-async def stream_times(client: httpx.AsyncClient, body: Mapping[str, Any]) -> StreamTimes:
-    """Streams one chat completion and takes its times."""
+async def stream_times(client: httpx.AsyncClient, url: str, body: Mapping[str, Any]) -> StreamTimes:
+    """Streams one chat completion from the server at ``url`` and takes its times."""
     began = time.perf_counter()
     content: float | None = None
     done: float | None = None
     arrivals: list[tuple[float, int, int]] = []
-    async with client.stream("POST", "/v1/chat/completions", json=dict(body)) as response:
+    async with client.stream("POST", f"{url}/v1/chat/completions", json=dict(body)) as response:
         headers = time.perf_counter() - began
         parser = SSEParser()
         async for chunk in response.aiter_bytes():
@@ -103,20 +103,18 @@ async def _sample(runs: int) -> dict[str, list[dict[str, float]]]:
         "messages": [{"role": "user", "content": PROMPT}],
     }
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in COMMITS}
-    async with AsyncExitStack() as stack:
-        clients = {}
-        for commit in COMMITS:
-            server = stack.enter_context(LocalServer(ServerSettings(slots=2, commit=commit)))
-            clients[commit] = await stack.enter_async_context(
-                httpx.AsyncClient(base_url=server.url, timeout=30)
-            )
-        for number in range(runs + 1):
-            for commit, client in clients.items():
-                times = await stream_times(client, body | {"ignore_eos": True})
-                if number and times.content is not None and times.done is not None:
-                    rows[commit].append(
-                        {"headers": times.headers, "content": times.content, "done": times.done}
-                    )
+    with ExitStack() as stack:
+        servers = {
+            commit: stack.enter_context(LocalServer(ServerSettings(slots=2, commit=commit)))
+            for commit in COMMITS
+        }
+        async with httpx.AsyncClient(timeout=30) as client:
+            for number in range(runs + 1):
+                for commit, server in servers.items():
+                    times = await stream_times(client, server.url, body | {"ignore_eos": True})
+                    if number and times.content is not None and times.done is not None:
+                        row = {"headers": times.headers, "content": times.content, "done": times.done}
+                        rows[commit].append(row)
     return rows
 
 

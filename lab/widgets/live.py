@@ -24,7 +24,7 @@ from lab.server.service import HostFactory
 from lab.server.settings import ServerSettings
 from lab.widgets import svg
 from lab.widgets.panel import ControlPanel
-from lab.widgets.reader import Reader
+from lab.widgets.reader import Reader, ReaderError
 from lab.widgets.values import Values
 
 widgets: Any = ipywidgets  # it carries no types
@@ -144,6 +144,22 @@ def _ticks(
 def _texts(reader: Reader) -> int:
     """Events with a text in them; the ending is not one."""
     return sum('"finish_reason":null' in event.data for event in reader.events)
+
+
+def until_parked(server: LocalServer, seconds: float = 30.0) -> dict[str, Any]:
+    """Waits until the only request of a server is parked and nothing more of it is sent: its row of the snapshot.
+
+    :raises ReaderError: when that does not happen in time.
+    """
+    until, sent = time.monotonic() + seconds, None
+    while time.monotonic() < until:
+        rows = server.snapshot()["requests"]
+        row: dict[str, Any] = rows[0] if len(rows) == 1 else {}
+        if row.get("state") == "parked" and row["sent"] == sent:
+            return row
+        sent = row.get("sent")
+        time.sleep(0.1)
+    raise ReaderError("no request came to a standstill")
 
 
 def live_text(run: LiveRun) -> str:
