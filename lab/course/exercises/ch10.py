@@ -168,6 +168,113 @@ def _failure(code: str) -> str:
     return json.dumps({"error": {"code": code, "message": "x"}})
 
 
+_ROLE = '{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
+_NO_CHOICE = '{"choices":[],"usage":{"total_tokens":3}}'
+_TIMELINES: tuple[tuple[tuple[float, str], ...], ...] = (
+    (),
+    ((1.0, "[DONE]"),),
+    ((1.0, _CHUNK), (2.0, "[DONE]")),
+    ((1.0, _ROLE), (2.0, _CHUNK), (3.0, _CHUNK), (4.0, "[DONE]")),
+    ((1.0, _ROLE), (2.0, _finish("stop")), (3.0, "[DONE]")),
+    ((1.0, _ROLE), (2.0, _NO_CHOICE), (3.0, _CHUNK), (4.0, "[DONE]")),
+    ((1.0, _ROLE), (2.0, _failure("ttft_timeout")), (3.0, "[DONE]")),
+    ((0.0, _CHUNK), (1.0, _CHUNK)),
+)
+
+
+def _check_first_content(names: Mapping[str, Any]) -> Verdict:
+    """Timelines that carry each kind of chunk that is no text."""
+    for timeline in _TIMELINES:
+        at = [when for when, data in timeline if data == _CHUNK]
+        expected = at[0] if at else None
+        given = call(names["first_content"], list(timeline))
+        if given != expected or isinstance(given, bool):
+            shown = f"first_content({list(timeline)!r}) gives {given!r}, expected {expected!r}"
+            return wrong(_content_reason(given, dict(timeline), expected), shown)
+    return passed()
+
+
+def _content_reason(given: object, timeline: Mapping[float, str], expected: float | None) -> str:
+    data = timeline.get(given, "") if isinstance(given, float) else ""
+    if data == _ROLE:
+        return "that chunk names the role; its text is empty"
+    if "usage" in data or ("finish_reason" in data and data != _CHUNK):
+        return "that chunk carries no text, only how the answer ended or what it cost"
+    if data:
+        return "that one is later than the first text, or is none" if expected else "nothing here is a text"
+    if expected is None:
+        return "no text ever came: None, since unknown is not zero"
+    return "the first text came earlier or later than that"
+
+
+FIRST_CONTENT = Exercise(
+    id="10-2",
+    title="The first text",
+    names=("first_content",),
+    stub='''\
+def first_content(timeline):
+    """When the first text of a chat completion arrived; None when none did.
+
+    timeline  a list of (seconds, data) in order; data is the data of one event, a JSON chunk or "[DONE]"
+
+    A chunk has text when choices[0].delta.content is there and not empty. The first chunk names only the role,
+    a chunk of usage has no choices, an error has neither. `json` is there. About eight lines.
+    """
+    raise NotImplementedError
+''',
+    solution="""\
+def first_content(timeline):
+    for seconds, data in timeline:
+        if data == "[DONE]":
+            continue
+        choices = json.loads(data).get("choices")
+        if choices and choices[0]["delta"].get("content"):
+            return seconds
+    return None
+""",
+    wrong=(
+        WrongAnswer(
+            "takes the first event for the first text",
+            "def first_content(timeline):\n    return timeline[0][0] if len(timeline) > 1 else None\n",
+            "names the role",
+        ),
+        WrongAnswer(
+            "asks whether content is there, not whether it says something",
+            "def first_content(timeline):\n"
+            "    for seconds, data in timeline:\n"
+            "        if data != '[DONE]' and 'content' in (json.loads(data).get('choices') or [{}])[0].get('delta', {}):\n"
+            "            return seconds\n",
+            "names the role",
+        ),
+        WrongAnswer(
+            "takes the second chunk, since the first names the role",
+            "def first_content(timeline):\n"
+            "    chunks = [(s, d) for s, d in timeline if d != '[DONE]' and '\"role\"' not in d]\n"
+            "    return chunks[0][0] if chunks else None\n",
+            "carries no text",
+        ),
+        WrongAnswer(
+            "calls it zero when no text came",
+            "def first_content(timeline):\n"
+            "    for seconds, data in timeline:\n"
+            "        if data != '[DONE]':\n"
+            "            choices = json.loads(data).get('choices') or [{}]\n"
+            "            if choices[0].get('delta', {}).get('content'):\n                return seconds\n"
+            "    return 0\n",
+            "unknown is not zero",
+        ),
+    ),
+    hints=(
+        "Look at each kind of event in turn: role, text, finish, usage, error, [DONE]. Which one has text?",
+        "An empty text is no text. `if choices and choices[0]['delta'].get('content')` says it all.",
+    ),
+    check=_check_first_content,
+    minutes=6,
+)
+
+# --- 10-3 -----------------------------------------------------------------------------------------
+
+
 def _check_ending(names: Mapping[str, Any]) -> Verdict:
     """Every ending that a client can be told of, as it looks on the wire, then the streams that are cut."""
     for status, data, expected in sorted(_endings(), key=lambda case: len(case[1])):
@@ -212,7 +319,7 @@ def _ending_reason(status: int, data: tuple[str, ...], given: object) -> str:
 
 
 ENDING = Exercise(
-    id="10-2",
+    id="10-3",
     title="How did it end?",
     names=("ending",),
     stub='''\
@@ -291,111 +398,5 @@ def ending(status, data):
     minutes=10,
 )
 
-# --- 10-3 -----------------------------------------------------------------------------------------
-
-_ROLE = '{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
-_NO_CHOICE = '{"choices":[],"usage":{"total_tokens":3}}'
-_TIMELINES: tuple[tuple[tuple[float, str], ...], ...] = (
-    (),
-    ((1.0, "[DONE]"),),
-    ((1.0, _CHUNK), (2.0, "[DONE]")),
-    ((1.0, _ROLE), (2.0, _CHUNK), (3.0, _CHUNK), (4.0, "[DONE]")),
-    ((1.0, _ROLE), (2.0, _finish("stop")), (3.0, "[DONE]")),
-    ((1.0, _ROLE), (2.0, _NO_CHOICE), (3.0, _CHUNK), (4.0, "[DONE]")),
-    ((1.0, _ROLE), (2.0, _failure("ttft_timeout")), (3.0, "[DONE]")),
-    ((0.0, _CHUNK), (1.0, _CHUNK)),
-)
-
-
-def _check_first_content(names: Mapping[str, Any]) -> Verdict:
-    """Timelines that carry each kind of chunk that is no text."""
-    for timeline in _TIMELINES:
-        at = [when for when, data in timeline if data == _CHUNK]
-        expected = at[0] if at else None
-        given = call(names["first_content"], list(timeline))
-        if given != expected or isinstance(given, bool):
-            shown = f"first_content({list(timeline)!r}) gives {given!r}, expected {expected!r}"
-            return wrong(_content_reason(given, dict(timeline), expected), shown)
-    return passed()
-
-
-def _content_reason(given: object, timeline: Mapping[float, str], expected: float | None) -> str:
-    data = timeline.get(given, "") if isinstance(given, float) else ""
-    if data == _ROLE:
-        return "that chunk names the role; its text is empty"
-    if "usage" in data or ("finish_reason" in data and data != _CHUNK):
-        return "that chunk carries no text, only how the answer ended or what it cost"
-    if data:
-        return "that one is later than the first text, or is none" if expected else "nothing here is a text"
-    if expected is None:
-        return "no text ever came: None, since unknown is not zero"
-    return "the first text came earlier or later than that"
-
-
-FIRST_CONTENT = Exercise(
-    id="10-3",
-    title="The first text",
-    names=("first_content",),
-    stub='''\
-def first_content(timeline):
-    """When the first text of a chat completion arrived; None when none did.
-
-    timeline  a list of (seconds, data) in order; data is the data of one event, a JSON chunk or "[DONE]"
-
-    A chunk has text when choices[0].delta.content is there and not empty. The first chunk names only the role,
-    a chunk of usage has no choices, an error has neither. `json` is there. About eight lines.
-    """
-    raise NotImplementedError
-''',
-    solution="""\
-def first_content(timeline):
-    for seconds, data in timeline:
-        if data == "[DONE]":
-            continue
-        choices = json.loads(data).get("choices")
-        if choices and choices[0]["delta"].get("content"):
-            return seconds
-    return None
-""",
-    wrong=(
-        WrongAnswer(
-            "takes the first event for the first text",
-            "def first_content(timeline):\n    return timeline[0][0] if len(timeline) > 1 else None\n",
-            "names the role",
-        ),
-        WrongAnswer(
-            "asks whether content is there, not whether it says something",
-            "def first_content(timeline):\n"
-            "    for seconds, data in timeline:\n"
-            "        if data != '[DONE]' and 'content' in (json.loads(data).get('choices') or [{}])[0].get('delta', {}):\n"
-            "            return seconds\n",
-            "names the role",
-        ),
-        WrongAnswer(
-            "takes the second chunk, since the first names the role",
-            "def first_content(timeline):\n"
-            "    chunks = [(s, d) for s, d in timeline if d != '[DONE]' and '\"role\"' not in d]\n"
-            "    return chunks[0][0] if chunks else None\n",
-            "carries no text",
-        ),
-        WrongAnswer(
-            "calls it zero when no text came",
-            "def first_content(timeline):\n"
-            "    for seconds, data in timeline:\n"
-            "        if data != '[DONE]':\n"
-            "            choices = json.loads(data).get('choices') or [{}]\n"
-            "            if choices[0].get('delta', {}).get('content'):\n                return seconds\n"
-            "    return 0\n",
-            "unknown is not zero",
-        ),
-    ),
-    hints=(
-        "Look at each kind of event in turn: role, text, finish, usage, error, [DONE]. Which one has text?",
-        "An empty text is no text. `if choices and choices[0]['delta'].get('content')` says it all.",
-    ),
-    check=_check_first_content,
-    minutes=6,
-)
-
 __all__ = ["EXERCISES", "QUIZ"]
-EXERCISES = (EVENTS, ENDING, FIRST_CONTENT)
+EXERCISES = (EVENTS, FIRST_CONTENT, ENDING)
