@@ -209,7 +209,7 @@ def _body(run: LiveRun, title: str, hatch: str) -> Iterator[str]:
     floor = _TOP + _HIGH
     most = max([1, *(tick.generated for tick in run.ticks)])
     for y, label in (
-        (_TOP + 14, f"{most} tokens"),
+        (_TOP + 8, f"{most} tokens"),
         (floor, "0"),
         (floor + 18, "tick"),
         (floor + 36, "reader takes"),
