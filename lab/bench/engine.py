@@ -109,7 +109,7 @@ class CancelProbe:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._started: set[str] = set()
-        self._aborted: dict[str, float] = {}
+        self._aborted: dict[str, tuple[float, int]] = {}
         self.step_seconds: list[float] = []
 
     def on_events(self, events: list[Event]) -> None:
@@ -119,7 +119,7 @@ class CancelProbe:
                 if isinstance(event, Started):
                     self._started.add(event.attempt_id)
                 elif isinstance(event, Aborted):
-                    self._aborted[event.attempt_id] = event.at
+                    self._aborted[event.attempt_id] = (event.at, len(self.step_seconds) + 1)
                 elif isinstance(event, Stepped):
                     self.step_seconds.append(event.stats.seconds)
             self._changed.notify_all()
@@ -130,10 +130,10 @@ class CancelProbe:
             self._changed.wait_for(lambda: attempt_id in self._started, 30)
 
     def wait_aborted(self, attempt_id: str) -> tuple[float, int]:
-        """When the slot was free, and how many steps had been reported by then."""
+        """When the slot was free, and the number of the step in which that happened."""
         with self._changed:
             self._changed.wait_for(lambda: attempt_id in self._aborted, 30)
-            return self._aborted[attempt_id], len(self.step_seconds)
+            return self._aborted[attempt_id]
 
 
 def measure_cancel(model: str, device: str, cancels: int, tick: Callable[[], None]) -> dict[str, Any]:

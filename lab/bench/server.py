@@ -8,18 +8,17 @@ while the other works.
 from __future__ import annotations
 
 import json
-import re
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 import click
 
 from lab.bench import server_report
+from lab.bench.served import CAPACITY, MAX_LEN, served
 from lab.bench.streams import Endpoint, Run, StreamFailed, run_streams
 from lab.core.errors import LabError
 from lab.engine.config import EngineConfig
@@ -29,10 +28,7 @@ from lab.evidence import EvidenceError, record
 
 RECIPE = "lab.bench.server_report:summarise"
 EVIDENCE = "10_streaming_over_sse/bench_server.json"
-CAPACITY = 16  # events queued for each request, on both sides
-MAX_LEN = 1024
 _TOPIC = "Operator: the queue grows and readers wait. Server: "  # said again until the prompt is long enough
-_START_SECONDS = 60
 
 
 class Encoder(Protocol):
@@ -130,47 +126,6 @@ class EngineSide:
         self._host.post(credits)
 
 
-@contextmanager
-def served(model: str, device: str, slots: int) -> Iterator[Endpoint]:
-    """A `lab serve` of its own on a free port, stopped at the end of the block.
-
-    :raises StreamFailed: when it does not come up.
-    """
-    arguments = [
-        "--port", "0", "--model", model, "--device", device, "--slots", str(slots), "--capacity", str(CAPACITY),
-        "--max-len", str(MAX_LEN), "--max-queued", str(slots), "--grace", "0",
-    ]  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lab", "serve", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield _endpoint_of(process)
-    finally:
-        process.terminate()
-        try:
-            process.communicate(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-
-
-def _endpoint_of(process: subprocess.Popen[str]) -> Endpoint:
-    """The address that a server names in its first line, once it takes requests."""
-    watchdog = threading.Timer(_START_SECONDS, process.kill)
-    watchdog.start()
-    try:
-        first = process.stdout.readline() if process.stdout is not None else ""
-    finally:
-        watchdog.cancel()
-    if found := re.search(r"http://\S+", first):
-        return Endpoint.of(found[0])
-    errors = process.communicate()[1].strip().splitlines()
-    raise StreamFailed(f"lab serve did not start: {errors[-1] if errors else 'it said nothing'}")
-
-
 def measure(
     sides: dict[str, Any], streams: int, steps: int, pairs: int, tick: Callable[[], None]
 ) -> dict[str, dict[str, list[float]]]:
@@ -245,7 +200,8 @@ def command(
         samples: dict[str, Any] = {"model": model, "steps": steps, "runs": runs, "against": other}
         if as_evidence:
             title = "Tokens/s served over SSE against the engine alone, and the time to the first token"
-            record(EVIDENCE, kind="measured", title=title, recipe=RECIPE, inputs=samples)
+            said = " ".join(["lab", *sys.argv[1:]])
+            record(EVIDENCE, kind="measured", title=title, recipe=RECIPE, inputs=samples, command=said)
     except (LabError, StreamFailed, EvidenceError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     report = server_report.summarise(**samples)

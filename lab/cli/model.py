@@ -50,7 +50,9 @@ def train(name: str, out: Path | None, seed: int, steps: int | None, threads: in
     with _progress(settings) as on_step:
         result = training.train(settings, on_step)
     checkpoint.save(folder, result.transformer, result.tokenizer)
-    click.echo(f"held_out_loss={result.held_out_loss:.4f} seconds={result.seconds:.0f} saved={folder}")
+    click.echo(
+        f"held_out_loss={result.held_out_loss:.4f} cpu_seconds={result.cpu_seconds:.0f} saved={folder}"
+    )
     if record:
         from lab.model.training_evidence import record_training
 
@@ -63,7 +65,7 @@ def train(name: str, out: Path | None, seed: int, steps: int | None, threads: in
 @click.option("--chat", help="A user's message to answer.")
 @click.option("--max-tokens", type=click.IntRange(1, 1000), default=200, show_default=True)
 @click.option(
-    "--temperature", type=click.FloatRange(0, 2), default=0.8, show_default=True, help="0 is greedy."
+    "--temperature", type=click.FloatRange(0, 2), default=0.7, show_default=True, help="0 is greedy."
 )
 @click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of texts.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -101,6 +103,54 @@ def sample(
     for answer in answers:
         text = model.tokenizer.decode(answer)
         click.echo(json.dumps({"tokens": len(answer), "text": text}, ensure_ascii=False) if as_json else text)
+
+
+@command.command()
+@click.option("--name", default="lab-1m", show_default=True, help="Checkpoint to use.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+@click.option(
+    "--context", type=click.IntRange(1, 1000), default=128, show_default=True, help="Cached positions."
+)
+@click.option("--repeats", type=click.IntRange(1), default=15, show_default=True)
+@click.option("--record", is_flag=True, help="Record the times as evidence.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+def steps(name: str, device: str, context: int, repeats: int, record: bool, as_json: bool) -> None:
+    """Time single steps: prefill by chunk length, decode by batch size, on one thread.
+
+    Example: lab model steps --device cpu --repeats 15
+    """
+    import torch
+
+    from lab.evidence import record as record_evidence
+    from lab.model.checkpoint import load, resolve_device
+    from lab.model.errors import ModelError
+    from lab.model.step_claims import claims
+    from lab.model.step_times import measure
+
+    torch.set_num_threads(1)
+    try:
+        place = resolve_device(device)
+        prefill, decode = measure(load(name, device), context, repeats)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from error
+    setting = {"model": name, "device": place.type, "context": context, "threads": 1}
+    inputs = {"prefill": prefill, "decode": decode, "setting": setting}
+    found = claims(prefill, decode, setting)
+    if record:
+        title = f"Times of prefill and decode steps of {name} on {place.type}"
+        path = f"07_a_tiny_lm/steps_{place.type}.json"
+        recipe, command_line = (
+            "lab.model.step_claims:claims",
+            f"lab model steps --device {place.type} --record",
+        )
+        record_evidence(
+            path, kind="measured", title=title, recipe=recipe, inputs=inputs, command=command_line
+        )
+    for key, value in found.items():
+        if not as_json:
+            click.echo(f"{key} {value}")
+    if as_json:
+        click.echo(json.dumps(found))
 
 
 @command.command()

@@ -54,9 +54,9 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--max-queued", default=64, show_default=True, type=click.IntRange(0), help="Requests that may wait."
 )
 @click.option(
-    "--socket-send-buffer", default=1 << 15, show_default=True, type=click.IntRange(1), help="Bytes."
+    "--socket-send-buffer", default=1 << 13, show_default=True, type=click.IntRange(1), help="Bytes."
 )
-@click.option("--write-high-water", default=1 << 12, show_default=True, type=click.IntRange(0), help="Bytes.")
+@click.option("--write-high-water", default=1 << 11, show_default=True, type=click.IntRange(0), help="Bytes.")
 @click.option("--commit", default="first", show_default=True, type=click.Choice(["first", "early"]))
 @click.option(
     "--ping", default=15.0, show_default=True, type=click.FloatRange(0), help="Seconds; 0 sends none."

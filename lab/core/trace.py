@@ -49,8 +49,8 @@ __all__ = [
 class Tick:
     """One tick, as it stands when the tick is over.
 
-    drained, generated and lost are what this tick did; sent and queued are totals. ``ending`` is set in
-    the last tick alone; what is queued then was dropped.
+    drained, generated and lost are what this tick did; sent and queued are totals; ``state`` is that of the
+    request. ``ending`` is set in the last tick alone; what is queued then was dropped.
     """
 
     tick: int
@@ -60,6 +60,7 @@ class Tick:
     sent: str
     queued: str
     paused: bool
+    state: State
     ending: Reason | None
 
 
@@ -161,6 +162,7 @@ class _Run:
                 sent=self._text(self.kept[: self.sent]),
                 queued=self._text(self.kept[self.sent :]),
                 paused=paused,
+                state=self.lifecycle.state,
                 ending=self.lifecycle.reason,
             )
         )

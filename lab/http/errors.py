@@ -11,6 +11,10 @@ class BodyTooLarge(HttpError):
     """A request body is longer than the server reads."""
 
 
+class BodyTimeout(HttpError):
+    """A request body did not come in time."""
+
+
 class ClientGone(HttpError):
     """The client left before its request was complete."""
 

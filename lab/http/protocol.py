@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,9 +38,10 @@ class Connection:
 
         Without the linger setting the kernel would keep its own buffer and wait for the reader after all.
         """
-        if not self._transport.is_closing():
-            raw = self._transport.get_extra_info("socket")
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        if self.lost:
+            return  # its number may belong to another socket by now
+        raw = self._transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._transport.abort()
 
 
@@ -72,6 +74,13 @@ def http_protocol(
     """The protocol class for uvicorn's ``http`` setting."""
     base = {"httptools": _HttpTools, "h11": _H11}[implementation]
     return type(base.__name__, (base,), {"buffers": buffers})
+
+
+def abort_connections(protocols: Iterable[object]) -> None:
+    """Resets the connections that are still open: a polite close waits until the reader has taken all."""
+    for protocol in list(protocols):
+        if isinstance(protocol, _HttpTools | _H11):
+            protocol.connection.abort()
 
 
 class _HttpTools(HttpToolsProtocol):

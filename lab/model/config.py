@@ -126,4 +126,4 @@ class ModelConfig:
 
 
 LAB_1M = ModelConfig()
-LAB_100K = ModelConfig(hidden_size=48, intermediate_size=96, num_hidden_layers=2)
+LAB_100K = ModelConfig(hidden_size=48, intermediate_size=88, num_hidden_layers=3)

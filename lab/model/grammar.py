@@ -154,14 +154,14 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "Not yet: {cause}.", "{name} {action} at {clock}.", "Wait {ms}: {part_of} {symptom}.",
     ),
     "aside": ("{chinese}", "{french}"),
+    "any": ("{middle}", "{middle}", "{why}", "{why}", "{fix}", "{fix}", "{closing}", "{aside}"),
     "report": (
         "{opening} {middle} {why} {fix} {closing}", "{opening} {why} {fix} {closing}", "{opening} {middle} {fix}",
-        "{opening} {middle} {middle} {why} {fix}", "{opening} {aside} {why} {closing}", "{chinese}{chinese}{chinese}",
-        "{french} {french} {french}", "{opening} {why} {aside} {fix} {closing}",
+        "{opening} {middle} {middle} {why} {fix}", "{opening} {any} {any}", "{opening} {any} {any} {any}",
+        "{opening} {any} {any} {any} {any}", "{chinese}{chinese}{chinese}", "{french} {french} {french}",
     ),
     "reply_en": (
-        "{answer} {why}", "{answer} {why} {fix}", "{answer} {fix} {closing}", "{answer} {middle}",
-        "{answer} {middle} {why}", "{answer} {closing}",
+        "{answer} {why}", "{answer} {why} {fix}", "{answer} {any}", "{answer} {any} {any}", "{answer} {fix} {closing}",
     ),
     "reply_fr": ("{french}", "{french} {french}"),
     "reply_zh": ("{chinese}", "{chinese}{chinese}"),

@@ -13,24 +13,37 @@ from lab.model.grammar import write
 from lab.model.quality import MAX_COPY
 
 COPY_LENGTHS = (20, 30, 40, 50, MAX_COPY + 1)
+OPENING = 2  # tokens
+MAX_TOKENS = 384  # more than any report has
 
 
 def take_samples(model: Model, count: int, seed: int, temperature: float) -> list[dict[str, str]]:
-    """`count` texts, one half reports from nothing, the other half replies to questions.
+    """`count` texts, half of them reports that go on from their first tokens, half replies to questions.
 
-    Each is {"rule", "prompt", "text"}; `rule` is the grammar rule that it should follow.
+    Each is {"rule", "prompt", "text"}; `rule` is the grammar rule that it should follow, a report with its prompt.
     """
     random_ = random.Random(seed)
-    questions = [write("question", random_) for _ in range(count - count // 2)]
-    prompts = [[model.tokenizer.bos_id]] * (count // 2)
-    prompts += [model.tokenizer.chat([{"role": "user", "content": question}]) for question in questions]
-    answers = generate(model, prompts, 384, temperature, seed)
-    rules = ["report"] * (count // 2) + ["reply"] * len(questions)
-    asked = [""] * (count // 2) + questions
+    starts = [_start(model, write("report", random_)) for _ in range(count // 2)]
+    questions = [write("question", random_) for _ in range(count - len(starts))]
+    prompts = starts + [
+        model.tokenizer.chat([{"role": "user", "content": question}]) for question in questions
+    ]
+    answers = generate(model, prompts, MAX_TOKENS, temperature, seed)
+    rules = ["report"] * len(starts) + ["reply"] * len(questions)
+    asked = [model.tokenizer.decode(start) for start in starts] + questions
     return [
         {"rule": rule, "prompt": prompt, "text": model.tokenizer.decode(answer)}
         for rule, prompt, answer in zip(rules, asked, answers, strict=True)
     ]
+
+
+def _start(model: Model, text: str) -> list[int]:
+    """The first tokens of a text, at least OPENING, up to the end of a character."""
+    tokens = model.tokenizer.encode(text)
+    end = 1 + OPENING
+    while "\ufffd" in model.tokenizer.decode(tokens[:end]):
+        end += 1
+    return tokens[:end]
 
 
 def count_copies(corpus: Corpus, samples: Sequence[Mapping[str, str]]) -> dict[str, int]:

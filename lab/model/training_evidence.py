@@ -15,7 +15,7 @@ from lab.model.checkpoint import load
 from lab.model.samples import count_copies, take_samples
 from lab.model.training import TrainResult, TrainSettings
 
-SAMPLES, SAMPLE_SEED, TEMPERATURE = 200, 7, 0.8
+SAMPLES, SAMPLE_SEED, TEMPERATURE = 200, 7, 0.7
 
 
 def record_training(name: str, folder: Path, settings: TrainSettings, result: TrainResult) -> Path:
@@ -36,6 +36,7 @@ def record_training(name: str, folder: Path, settings: TrainSettings, result: Tr
         "copies": count_copies(result.corpus, samples),
         "settings": described | {"sample_seed": SAMPLE_SEED, "temperature": TEMPERATURE},
         "seconds": round(result.seconds, 1),
+        "cpu_seconds": round(result.cpu_seconds, 1),
     }
     title = f"Training of {name}: losses, {SAMPLES} samples, what of them parses and what is copied"
     command = f"lab model train --name {name} --record"

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from lab.core.endings import Reason
@@ -48,14 +48,36 @@ class ServingTokenizer(Protocol):
         """
         ...
 
+    def token_bytes(self, token: int) -> bytes:
+        """What a token stands for; nothing for a control token."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """What a body is checked against: the models served, their tokenizer, and their context in tokens."""
+    """What a body is checked against: the models served, their tokenizer, and their context in tokens.
+
+    No text of more than `max_bytes` fits into the context, however well it is encoded. Such a text is refused
+    unread: encoding it would hold up the streams of everybody else for as long as it takes.
+    """
 
     models: tuple[str, ...]
     tokenizer: ServingTokenizer
     max_len: int
+    max_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Finds the longest token."""
+        tokens = range(self.tokenizer.vocab_size)
+        longest = max(len(self.tokenizer.token_bytes(token)) for token in tokens)
+        object.__setattr__(self, "max_bytes", self.max_len * longest)
+
+    def check_size(self, name: str, texts: Sequence[str]) -> None:
+        """:raises ApiError: when the texts, each with a token of its own at least, cannot fit into the context."""
+        size = sum(map(len, texts))  # characters: at least as many bytes
+        if len(texts) > self.max_len or size > self.max_bytes:
+            shown = f"{len(texts)} messages" if len(texts) > self.max_len else f"{size} characters"
+            raise _too_long(name, f"holds {shown}; prompt and answer together have {self.max_len} tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +214,7 @@ def _known(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
         elif name in at_default:
             params.require_default(name, value, at_default[name])
         elif name not in params.IGNORED:
-            raise refuse(name, "is not a known parameter", "unknown_parameter")
+            raise params.unknown(name, supported)
     for name in params.REQUIRED[kind]:
         if name not in fields:
             raise refuse(name, "is required", "missing_required_parameter")
@@ -205,6 +227,7 @@ def _chat(messages: Any, context: ApiContext) -> tuple[int, ...]:
     if not messages:
         raise refuse("messages", "must hold at least one message")
     read = [_message(f"messages[{at}]", message) for at, message in enumerate(messages)]
+    context.check_size("messages", [message["content"] for message in read])
     try:
         return tuple(context.tokenizer.chat(read))
     except LabError as error:
@@ -214,11 +237,11 @@ def _chat(messages: Any, context: ApiContext) -> tuple[int, ...]:
 def _message(name: str, message: Any) -> dict[str, str]:
     if not isinstance(message, dict):
         raise refuse(name, f"must be an object, not {kind_of(message)}", "invalid_type")
-    for field, value in message.items():
-        if field in params.MESSAGE_AT_DEFAULT:
-            params.require_default(f"{name}.{field}", value, params.MESSAGE_AT_DEFAULT[field])
-        elif field not in ("role", "content"):
-            raise refuse(f"{name}.{field}", "is not a known parameter", "unknown_parameter")
+    for key, value in message.items():
+        if key in params.MESSAGE_AT_DEFAULT:
+            params.require_default(f"{name}.{key}", value, params.MESSAGE_AT_DEFAULT[key])
+        elif key not in ("role", "content"):
+            raise params.unknown(f"{name}.{key}", ("role", "content"))
     role = params.text(f"{name}.role", message.get("role"))
     if role not in params.ROLES:
         raise refuse(f"{name}.role", f"must be one of {', '.join(params.ROLES)}")
@@ -245,13 +268,17 @@ def _prompt(prompt: Any, context: ApiContext) -> tuple[int, ...]:
             raise refuse("prompt", f"holds {len(prompt)} prompts; send one per request")
         prompt = prompt[0]
     if isinstance(prompt, str):
-        return tuple(context.tokenizer.encode(params.text("prompt", prompt)))
+        text: str = params.text("prompt", prompt)
+        context.check_size("prompt", [text])
+        prompt = context.tokenizer.encode(text)
     if not isinstance(prompt, list):
         raise refuse(
             "prompt", f"must be a string or an array of tokens, not {kind_of(prompt)}", "invalid_type"
         )
     if not prompt:
         raise refuse("prompt", "must hold at least one token")
+    if len(prompt) >= context.max_len:
+        raise _no_room("prompt", len(prompt), context)
     rule = params.whole(0, context.tokenizer.vocab_size - 1)
     return tuple(rule(f"prompt[{at}]", token) for at, token in enumerate(prompt))
 
@@ -279,8 +306,7 @@ def _max_tokens(kind: Kind, fields: Mapping[str, Any], prompt_tokens: int, conte
     """The tokens that may be generated: as asked for, else 16 for a completion and the rest of the context for a chat."""
     room = context.max_len - prompt_tokens
     if room < 1:
-        message = f"holds {prompt_tokens} tokens; prompt and answer together have {context.max_len}"
-        raise _too_long("messages" if kind == "chat" else "prompt", message)
+        raise _no_room("messages" if kind == "chat" else "prompt", prompt_tokens, context)
     new, old = fields.get("max_completion_tokens"), fields.get("max_tokens")
     if new is not None and old is not None and new != old:
         raise refuse("max_completion_tokens", f"is {new}, but max_tokens is {old}; give one of them")
@@ -292,6 +318,11 @@ def _max_tokens(kind: Kind, fields: Mapping[str, Any], prompt_tokens: int, conte
         message = f"is {asked}, but after {prompt_tokens} prompt tokens the context of {context.max_len} has room for {room}"
         raise _too_long(name, message)
     return asked
+
+
+def _no_room(param: str, prompt_tokens: int, context: ApiContext) -> ApiError:
+    message = f"holds {prompt_tokens} tokens; prompt and answer together have {context.max_len}"
+    return _too_long(param, message)
 
 
 def _too_long(param: str, message: str) -> ApiError:

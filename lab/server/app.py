@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 import lab.model
 from lab.engine.config import EngineConfig
-from lab.engine.host import EngineHost, OnEvents, OnExit, start_process, start_thread
+from lab.engine.host import start_process, start_thread
 from lab.server.api import ServingTokenizer
 from lab.server.service import HostFactory, Service
 from lab.server.settings import ServerSettings
@@ -39,11 +39,7 @@ def process_factory(settings: ServerSettings) -> HostFactory:
 def thread_factory(settings: ServerSettings) -> HostFactory:
     """An engine in a thread of this process, for notebooks and tests."""
     config = engine_config(settings)
-
-    def start(on_events: OnEvents, on_exit: OnExit) -> EngineHost:
-        return start_thread(config, on_events)
-
-    return start
+    return lambda on_events, on_exit: start_thread(config, on_events, on_exit)
 
 
 def load_tokenizer(model: str) -> ServingTokenizer:

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from lab.core.endings import ENDINGS, AfterFirstByte, Reason
 from lab.core.record import Delivery, RequestInfo, SocketEnd
 from lab.http.body import read_body
-from lab.http.errors import BodyTooLarge, ClientGone
+from lab.http.errors import BodyTimeout, BodyTooLarge, ClientGone
 from lab.http.protocol import connection_of
 from lab.server.api import ApiContext, GenerationRequest, Kind, parse_request
 from lab.server.errors import ApiError
@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 _PREFIX: Mapping[Kind, str] = {"chat": "chatcmpl-", "completion": "cmpl-"}
 _ROUTE: Mapping[Kind, str] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
 _ABORT_PATIENCE = 1.0  # seconds until a dropped connection must have told so
+
+
+Refusal = ApiError | BodyTooLarge | BodyTimeout | Refused
 
 
 class Backend(Protocol):
@@ -56,19 +59,19 @@ class Generate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request; it makes exactly one record, unless the client left before it had asked."""
-        owner = self._backend.owner
+        owner, settings = self._backend.owner, self._backend.owner.settings
         arrived_at = owner.clock.now()
         info = RequestInfo(uuid.uuid4().hex, route=_ROUTE[self._kind])
         try:
             owner.check_open()
-            body = await read_body(scope, receive, owner.settings.max_body_bytes)
+            body = await read_body(scope, receive, settings.max_body_bytes, settings.body_timeout)
             asked = parse_request(self._kind, body, Headers(scope=scope), self._backend.context)
             info = _info(info, asked)
             deadline = None if asked.deadline_ms is None else arrived_at + asked.deadline_ms / 1000
             request = owner.submit(info, asked.prompt, asked.params, arrived_at, deadline)
         except ClientGone:
             return
-        except (ApiError, BodyTooLarge, Refused) as error:
+        except (ApiError, BodyTooLarge, BodyTimeout, Refused) as error:
             await self._refuse(info, error, arrived_at, scope, receive, send)
             return
         try:
@@ -79,7 +82,7 @@ class Generate:
     async def _refuse(
         self,
         info: RequestInfo,
-        error: ApiError | BodyTooLarge | Refused,
+        error: Refusal,
         arrived_at: float,
         scope: Scope,
         receive: Receive,
@@ -205,19 +208,20 @@ def ending_error(reason: Reason, message: str, retry_after: int) -> ApiError:
     ending = ENDINGS[reason]
     status = ending.status or 500
     headers = {"Retry-After": str(retry_after)} if ending.retry_after else {}
+    if reason in (Reason.DRAIN, Reason.DRAINING):
+        headers["Connection"] = "close"  # nothing more is to be had here
     kind = "invalid_request_error" if status < 499 else "server_error"
     return ApiError(status, message, kind, None, reason.value, headers, reason)
 
 
-def _as_api_error(error: ApiError | BodyTooLarge | Refused, retry_after: int) -> ApiError:
+def _as_api_error(error: Refusal, retry_after: int) -> ApiError:
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, BodyTooLarge):
-        headers = {"Connection": "close"}  # the rest of the body is not read
-        return ApiError(
-            413, str(error), "invalid_request_error", None, "body_too_large", headers, Reason.INVALID
-        )
-    return ending_error(error.reason, str(error), retry_after)
+    if isinstance(error, Refused):
+        return ending_error(error.reason, str(error), retry_after)
+    status, code = (413, "body_too_large") if isinstance(error, BodyTooLarge) else (408, "body_timeout")
+    headers = {"Connection": "close"}  # the rest of the body is not read
+    return ApiError(status, str(error), code=code, headers=headers, reason=Reason.INVALID)
 
 
 def _info(info: RequestInfo, asked: GenerationRequest) -> RequestInfo:

@@ -157,7 +157,7 @@ class RequestOwner:
 
     def on_worker_exit(self, code: int | None) -> None:
         """Nothing more will come from the engine: every live request ends here."""
-        _log.error("the engine process is gone (exit code %s)", code)
+        _log.error("the engine is gone (exit code %s)", code)
         self.lost = True
         for request in list(self._open.values()):
             request.engine_done = True
@@ -283,7 +283,6 @@ class RequestOwner:
             self._line.remove(request)
         elif not request.engine_done:
             self._post(Abort(request.submit.attempt_id))
-        self._post_line()
         self._end_delivery(request, ENDINGS[reason].after)
         return True
 
@@ -318,7 +317,9 @@ class RequestOwner:
         reason = request.lifecycle.reason
         if reason is not None:
             self._remember(request.info.request_id, reason)
+        self._post_line()
         if not self._open:
+            self._disarm()
             self._empty.set()
         counts = request.counts
         counts.dropped = counts.generated - counts.sent - counts.trimmed
@@ -480,6 +481,7 @@ class RequestOwner:
         request.engine_done = True
         _log.error("request %s failed in the engine: %s", request.info.request_id, event.message)
         self.finish(request, Reason.BACKEND_ERROR)
+        self._post_line()
 
     def _on_parked(self, request: Request, event: Parked, now: float) -> None:
         if request.ended:

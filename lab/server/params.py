@@ -9,8 +9,9 @@ required ones.
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -33,6 +34,14 @@ def refuse(param: str | None, message: str, code: str = "invalid_value") -> ApiE
     name = None if param is None else clean(param)
     text = message if name is None else f"{name}: {message}"
     return ApiError(400, text, param=name, code=code, reason=Reason.INVALID)
+
+
+def unknown(path: str, known: Collection[str]) -> ApiError:
+    """The 400 for a field that nobody knows, with the known one that looks most like it."""
+    name = path.rpartition(".")[2]
+    similar = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.75)
+    advice = f"did you mean {similar[0]}?" if similar else "leave it out"
+    return refuse(path, f"is not a known parameter; {advice}", "unknown_parameter")
 
 
 def clean(text: str) -> str:
@@ -147,7 +156,7 @@ def stream_options(name: str, value: Any) -> bool:
         elif option in STREAM_OPTIONS_AT_DEFAULT:
             require_default(path, given, STREAM_OPTIONS_AT_DEFAULT[option])
         else:
-            raise refuse(path, "is not known here", "unknown_parameter")
+            raise unknown(path, ("include_usage", *STREAM_OPTIONS_AT_DEFAULT))
     return wanted
 
 

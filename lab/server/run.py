@@ -16,11 +16,11 @@ from typing import Any
 import uvicorn
 
 from lab.http.errors import BindError
-from lab.http.protocol import Implementation, SocketBuffers, http_protocol
+from lab.http.protocol import Implementation, SocketBuffers, abort_connections, http_protocol
 from lab.http.signals import Server
 from lab.server.service import Service
 
-_CLOSE_TIMEOUT = 2  # seconds for connections to close once no response is open
+_CLOSE_TIMEOUT = 1.0  # seconds for readers to take what was handed over, once no response is open
 _MARGIN = 1.0  # seconds beyond flush_timeout, for the records to be made
 
 
@@ -65,7 +65,6 @@ class Runner:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=_CLOSE_TIMEOUT,
             )
         )
 
@@ -87,10 +86,13 @@ class Runner:
                 on_ready()
                 stopping = asyncio.create_task(self._stop.wait())
                 await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
                 await self._drain()
                 self._server.should_exit = True
+                done, _ = await asyncio.wait({serving}, timeout=_CLOSE_TIMEOUT)
+                if not done:
+                    abort_connections(self._server.server_state.connections)
                 await serving
-                stopping.cancel()
             finally:
                 await self.service.stop()
 

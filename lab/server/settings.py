@@ -19,7 +19,7 @@ class ServerSettings:
 
     *Admission*: at most ``max_running`` requests are with the engine (None: as many as it has slots);
     beyond them ``max_queued`` may wait, and ``max_waiting_prompt_tokens`` prompt tokens may wait for their
-    first token. *Send queue* of one request: ``capacity`` events, re-armed at ``low`` (None: capacity - 1),
+    first token. A body has at most ``max_body_bytes`` and ``body_timeout`` seconds to come. *Send queue* of one request: ``capacity`` events, re-armed at ``low`` (None: capacity - 1),
     and ``max_queued_bytes``. *Socket*: ``socket_send_buffer`` and ``write_high_water``.
 
     ``commit`` "first" starts a response with its first event, so that 503 and 504 are still possible;
@@ -45,11 +45,12 @@ class ServerSettings:
     max_queued: int = 64
     max_waiting_prompt_tokens: int = 1 << 15
     max_body_bytes: int = 1 << 18
+    body_timeout: float = 10.0
     retry_after: int = 1
 
     commit: Literal["first", "early"] = "first"
-    socket_send_buffer: int | None = 1 << 15
-    write_high_water: int | None = 1 << 12
+    socket_send_buffer: int | None = 1 << 13
+    write_high_water: int | None = 1 << 11
     ping_interval: float = 15.0
     grace: float = 20.0
 
@@ -66,6 +67,7 @@ class ServerSettings:
         self._require(
             self.write_high_water is None or self.write_high_water >= 0, "write_high_water", "at least 0"
         )
+        self._require(self.body_timeout > 0, "body_timeout", "more than 0")
         self._require(0 <= self.port <= 65535, "port", "between 0 and 65535")
         self._require(self.policy in POLICIES, "policy", f"one of {', '.join(POLICIES)}")
         self._require(self.commit in ("first", "early"), "commit", "first or early")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lab.bench.served import served
 from lab.bench.server_report import lines, summarise
 from lab.bench.streams import Endpoint, StreamFailed, run_streams
 from lab.cli.bench import command
@@ -133,15 +134,41 @@ def test_nobody_there_is_a_failure() -> None:
 # The command
 
 
-def test_the_command_prints_both_sides() -> None:
-    arguments = ["server", "--model", "lab-100k", "--streams", "2", "--steps", "6", "--pairs", "1", "--json"]
-    result = CliRunner().invoke(command, arguments)
+def test_the_command_prints_every_side() -> None:
+    with served("lab-1m", "cpu", slots=2) as other:
+        result = CliRunner().invoke(
+            command,
+            [
+                *(
+                    "server",
+                    "--model",
+                    "lab-1m",
+                    "--streams",
+                    "2",
+                    "--steps",
+                    "6",
+                    "--pairs",
+                    "1",
+                    "--json",
+                ),
+                *("--against", f"http://{other.host}:{other.port}/v1"),
+            ],
+        )
     assert result.exit_code == 0, result.output
     report = json.loads(result.output)
+    assert report["against"] == "lab-1m"
     row = report["streams"]["2"]
-    assert row["of_engine"]["pairs"] == 1
-    assert row["of_engine"]["verdict"] == "unknown"
-    assert row["server"]["ttft_p50_ms"] > 0
+    for ratio in (row["of_engine"], row["of_against"]):
+        assert (ratio["pairs"], ratio["verdict"]) == (1, "unknown")
+    assert all(row[side]["ttft_p50_ms"] > 0 for side in ("server", "engine", "against"))
+
+
+def test_a_server_that_does_not_start_says_why() -> None:
+    with (
+        pytest.raises(StreamFailed, match=r"lab serve did not start: .*lab-none"),
+        served("lab-none", "cpu", 1),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

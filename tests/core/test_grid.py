@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.core.errors import CapacityError, TraceError
@@ -16,18 +16,19 @@ def marks(draw: st.DrawFn) -> tuple[int | None, int | None]:
     return capacity, None if capacity is None else draw(st.none() | st.integers(0, capacity - 1))
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=60)
 @given(
-    st.lists(marks(), min_size=1, max_size=3),
-    st.lists(st.none() | st.integers(0, 16), min_size=1, max_size=3),
-    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=14), min_size=1, max_size=3),
-    st.sampled_from(POLICIES),
-    st.integers(1, 9),
+    pairs=st.lists(marks(), min_size=1, max_size=3),
+    deadlines=st.lists(st.none() | st.integers(0, 16), min_size=1, max_size=3),
+    drains=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=14), min_size=1, max_size=3),
+    tokens=st.integers(1, 9),
 )
 def test_each_cell_is_the_scalar_run(
+    policy: str,
     pairs: list[tuple[int | None, int | None]],
     deadlines: list[int | None],
     drains: list[list[int]],
-    policy: str,
     tokens: int,
 ) -> None:
     capacities, low = [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lab.core.endings import ENDINGS, Reason
 from lab.core.errors import CapacityError, TraceError
+from lab.core.lifecycle import State
 from lab.core.trace import POLICIES, TraceRun, TraceSettings, figures, run_trace
 
 CANCEL_AT_8 = ((8, Reason.CLIENT_CANCEL),)
@@ -46,6 +47,14 @@ def test_each_tick_says_what_it_did() -> None:
     assert [tick.generated for tick in ticks] == ["A", "B", "C", "", "D", "", "E", "", ""]
     assert [tick.drained for tick in ticks] == ["", "", "", "", "A", "", "B", "", ""]
     assert [tick.ending for tick in ticks] == [None] * 8 + [Reason.OVERALL_DEADLINE]
+
+
+def test_each_tick_knows_the_state_of_the_request() -> None:
+    parked = [tick.tick for tick in run(low=1).ticks if tick.state is State.PARKED]
+    assert parked == [3, 4, 5]
+    quick = run(tokens="AB", drain=(0, 0, 0, 2)).ticks
+    assert [tick.state for tick in quick] == [State.DECODE, State.FLUSHING, State.FLUSHING, State.ENDED]
+    assert State.PARKED not in {tick.state for tick in run(policy="block").ticks}  # the step waits, not it
 
 
 @pytest.mark.parametrize(

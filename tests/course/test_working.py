@@ -107,7 +107,8 @@ def test_the_root_is_the_named_one_or_the_checkout(monkeypatch: pytest.MonkeyPat
         monkeypatch.chdir(folder)
         assert workbook_root() == checkout
     assert default_folder(checkout) == checkout / "work"
-    assert default_folder(workbook.root) == Path("/work")  # an installed workbook: in the current folder
+    monkeypatch.chdir(workbook.root)
+    assert default_folder(workbook.root) == workbook.root / "work"  # installed: in the current folder
 
 
 def test_an_installed_workbook_lies_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

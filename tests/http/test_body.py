@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.http.body import read_body
-from lab.http.errors import BodyTooLarge, ClientGone
+from lab.http.errors import BodyTimeout, BodyTooLarge, ClientGone
 
 
 def read(messages: list[dict[str, Any]], limit: int = 10, declared: bytes | None = None) -> tuple[bytes, int]:
@@ -19,7 +19,7 @@ def read(messages: list[dict[str, Any]], limit: int = 10, declared: bytes | None
         return left.pop(0)
 
     headers = [] if declared is None else [(b"content-length", declared)]
-    body = asyncio.run(read_body({"type": "http", "headers": headers}, receive, limit))
+    body = asyncio.run(read_body({"type": "http", "headers": headers}, receive, limit, 5))
     return body, len(messages) - len(left)
 
 
@@ -51,6 +51,15 @@ def test_a_declared_length_is_refused_unread() -> None:
 
 def test_a_length_that_is_no_number_is_left_to_the_server() -> None:
     assert read([part(b"a")], declared=b"x") == (b"a", 1)
+
+
+def test_a_body_that_does_not_come() -> None:
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing comes")
+
+    with pytest.raises(BodyTimeout, match=r"within 0\.01 s"):
+        asyncio.run(read_body({"type": "http", "headers": []}, receive, 10, 0.01))
 
 
 def test_a_client_that_leaves() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lab.model.config import LAB_100K, LAB_1M, ModelConfig
+from lab.model.config import LAB_1M, LAB_100K, ModelConfig
 from lab.model.errors import ModelError
 from lab.model.kv_cache import DenseCache
 from lab.model.transformer import Transformer

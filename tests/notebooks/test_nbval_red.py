@@ -35,13 +35,15 @@ def failed_cells(paths: list[Path], root: Path, **options: Any) -> tuple[int, li
 
 
 def first_figure(value: Any) -> Iterator[Callable[[], None]]:
-    """Ways to change one number somewhere inside `value`, in place."""
+    """Ways to change one number or word somewhere inside `value`, in place."""
     entries = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )
     for key, inner in list(entries):
         if isinstance(inner, int | float) and not isinstance(inner, bool):
             yield lambda key=key, inner=inner: value.__setitem__(key, inner + 1)
+        elif isinstance(inner, str):
+            yield lambda key=key, inner=inner: value.__setitem__(key, inner + "X")
         yield from first_figure(inner)
 
 

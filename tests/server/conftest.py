@@ -60,6 +60,9 @@ class FakeTokenizer:
     def chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
         return self.encode("".join(message["content"] for message in messages)) or [1]
 
+    def token_bytes(self, token: int) -> bytes:
+        return b"????"  # a token is a character, and none is longer
+
 
 class FakeHost:
     """An engine that does what the test says, and remembers what it was told."""
@@ -144,9 +147,6 @@ class FakeTransport:
     def __init__(self, call: Call) -> None:
         self._call = call
         self.aborts = 0
-
-    def is_closing(self) -> bool:
-        return self._call.gone
 
     def get_extra_info(self, name: str) -> FakeTransport:
         return self
@@ -328,9 +328,20 @@ class Bench:
         return request
 
 
-@pytest.fixture(name="settle")
+@pytest.fixture(scope="session", name="settle")
 def _settle() -> Callable[[], Any]:
     return settle
+
+
+@pytest.fixture(scope="session", name="bench_class")
+def _bench_class() -> Callable[..., Bench]:
+    """A ``Bench`` of a test's own, for one that makes many."""
+    return lambda slots, **settings: Bench(ServerSettings(**settings), slots)
+
+
+@pytest.fixture(scope="session", name="letter_runner")
+def _letter_runner() -> Callable[..., Any]:
+    return LetterRunner
 
 
 @pytest.fixture
@@ -495,6 +506,6 @@ def local() -> Callable[..., Any]:
             yield serving
         assert serving.host.loop.snapshot()["slots"] == {}
         assert serving.server.service.owner._open == {}
-        assert {t for t in threading.enumerate() if not t.name.startswith("asyncio")} <= before
+        assert set(threading.enumerate()) <= before
 
     return make

@@ -31,6 +31,9 @@ class LetterTokenizer:
             raise LabError("a message must not contain the control token <|eos|>")
         return [token for message in messages for token in self.encode(message["content"])]
 
+    def token_bytes(self, token: int) -> bytes:
+        return b"????" if token else b""
+
 
 CONTEXT = ApiContext(("lab-1m", "lab-100k"), LetterTokenizer(), max_len=64)
 
@@ -234,6 +237,18 @@ def test_what_a_completion_does_not_know_is_refused(name: str, value: Any) -> No
     assert refused(completion, **{name: value}).param == name
 
 
+def test_a_misspelt_field_is_told_the_right_spelling() -> None:
+    assert (
+        refused(chat, temprature=1).message
+        == "temprature: is not a known parameter; did you mean temperature?"
+    )
+    assert refused(chat, stream_option={}).message.endswith("did you mean stream_options?")
+    assert refused(chat, zebra=1).message == "zebra: is not a known parameter; leave it out"
+    options = {"includeusage": True}
+    assert refused(chat, stream=True, stream_options=options).message.endswith("did you mean include_usage?")
+    assert refused(chat, **{"x" * 100_000: 1}).message.endswith("leave it out")
+
+
 @pytest.mark.parametrize("name", ["model", "messages"])
 def test_a_missing_field_is_named(name: str) -> None:
     body = {"model": "lab-1m", "messages": HI}
@@ -316,6 +331,25 @@ def test_a_wide_body_is_refused_in_linear_time() -> None:
 # Lengths
 
 
+class Unread(LetterTokenizer):
+    def encode(self, text: str) -> list[int]:
+        raise AssertionError("this text can be refused without reading it")
+
+
+def test_a_text_that_cannot_fit_is_refused_unread() -> None:
+    context = ApiContext(("lab-1m",), Unread(), max_len=64)
+    for kind, name, value in [
+        ("completion", "prompt", "x" * (64 * 4 + 1)),
+        ("completion", "prompt", list(range(64))),
+        ("chat", "messages", [{"role": "user", "content": "x" * 200}] * 2),
+        ("chat", "messages", [{"role": "user", "content": ""}] * 65),
+    ]:
+        body = json.dumps({"model": "lab-1m", name: value}).encode()
+        with pytest.raises(ApiError) as caught:
+            parse_request(kind, body, {}, context)  # type: ignore[arg-type]
+        assert (caught.value.param, caught.value.code) == (name, "context_length_exceeded")
+
+
 @pytest.mark.parametrize(("call", "param"), [(chat, "messages"), (completion, "prompt")])
 def test_a_prompt_that_fills_the_context_is_too_long(call: Any, param: str) -> None:
     text = "x" * 63  # and the token in front
@@ -334,6 +368,16 @@ def test_an_answer_asked_for_beyond_the_context_is_refused_with_the_room_there_i
     )
     assert "61" in error.message
     assert refused(chat, max_completion_tokens=62).param == "max_completion_tokens"
+
+
+def test_a_prompt_of_no_token_is_refused() -> None:
+    class NoMark(LetterTokenizer):
+        def encode(self, text: str) -> list[int]:
+            return super().encode(text)[1:]
+
+    body = json.dumps({"model": "lab-1m", "prompt": ""}).encode()
+    with pytest.raises(ApiError, match="at least one token"):
+        parse_request("completion", body, {}, ApiContext(("lab-1m",), NoMark(), 64))
 
 
 def test_two_names_for_one_length_must_agree() -> None:

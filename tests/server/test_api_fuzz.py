@@ -24,6 +24,9 @@ class Tokenizer:
     def chat(self, messages: Sequence[Any]) -> list[int]:
         return [token for message in messages for token in self.encode(message["content"])]
 
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([token])
+
 
 CONTEXT = ApiContext(("lab-1m",), Tokenizer(), max_len=32)
 KINDS = st.sampled_from(["chat", "completion"])

@@ -143,6 +143,15 @@ async def test_a_body_over_the_limit_is_413(bench: Any, settle: Any) -> None:
     assert [record.reason for record in b.records] == [Reason.INVALID] * 2
 
 
+async def test_a_body_that_does_not_come_is_408(bench: Any, settle: Any) -> None:
+    async with bench(body_timeout=0.01) as b:
+        call = b.call("/v1/completions", b"")
+        call._incoming.get_nowait()
+        await call.task
+        assert (call.status, call.error_code) == (408, "body_timeout")
+    assert b.records[0].reason is Reason.INVALID
+
+
 async def test_a_client_that_leaves_before_it_has_asked(bench: Any, settle: Any) -> None:
     async with bench() as b:
         call = b.call("/v1/completions", b"")
@@ -260,6 +269,7 @@ async def test_drain_sends_the_queued_away_and_lets_the_running_finish(bench: An
         assert (late.status, late.error_code) == (503, "draining")
         assert "retry-after" in queued.headers
         assert "retry-after" in late.headers
+        assert late.headers["connection"] == "close"
         assert not running.task.done()
         b.host.delta("b", attempt=attempt)
         b.host.done(2, attempt=attempt)

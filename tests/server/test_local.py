@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import struct
 import urllib.error
@@ -58,7 +59,9 @@ def test_one_connection_serves_many_requests(local: Any, implementation: str) ->
 
 
 @BOTH
-def test_a_reader_that_stops_parks_itself_and_is_dropped(local: Any, implementation: str) -> None:
+def test_a_reader_that_stops_parks_itself_and_is_dropped(
+    local: Any, implementation: str, caplog: pytest.LogCaptureFixture
+) -> None:
     limits = LimitSettings(stall_timeout=0.3)
     with local(implementation=implementation, capacity=4, limits=limits) as s:
         client = s.connect(receive_buffer=4096)
@@ -73,6 +76,33 @@ def test_a_reader_that_stops_parks_itself_and_is_dropped(local: Any, implementat
         with pytest.raises(ConnectionResetError):
             read_to_the_end(client)
         client.close()
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+def test_a_reader_that_stops_is_noticed_early(local: Any) -> None:
+    """With the buffers of `lab serve`: what lies behind a send is a hundred events and not thousands."""
+    default = ServerSettings()
+    buffers = {
+        "socket_send_buffer": default.socket_send_buffer,
+        "write_high_water": default.write_high_water,
+    }
+    limits = LimitSettings(stall_timeout=0.2)
+    with local(capacity=4, limits=limits, **buffers) as s, s.connect(receive_buffer=4096) as client:
+        s.ask(client, stream=True, max_tokens=8000)
+        (record,) = s.wait_records(1)
+        assert record.sent_tokens <= 120
+        assert record.generated_tokens <= record.sent_tokens + 5
+
+
+def test_an_answer_that_nobody_takes_does_not_hold_up_the_end(local: Any) -> None:
+    """All of it was handed over, so the request is over; the socket still holds it, and a close would wait."""
+    with local(write_high_water=1 << 20) as s, s.connect(receive_buffer=4096) as client:
+        for _ in range(10):
+            s.ask(client, max_tokens=2000)  # one after the other on one connection, none of them read
+        assert {record.reason for record in s.wait_records(10)} == {Reason.LENGTH}
+        s.server.stop()
+        with pytest.raises(ConnectionResetError):
+            read_to_the_end(client)
 
 
 def test_a_slow_reader_slows_nobody_else(local: Any) -> None:

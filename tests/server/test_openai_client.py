@@ -12,7 +12,7 @@ import httpx
 import openai
 import pytest
 
-from lab.bench.server import served
+from lab.bench.served import served
 
 ASK = [{"role": "user", "content": "What is backpressure?"}]
 GREEDY = {"model": "lab-1m", "messages": ASK, "temperature": 0.0}

@@ -5,10 +5,12 @@ The table is the contract. A row that is missing is a combination that cannot be
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from lab.core.clock import MonotonicClock
 from lab.core.endings import Reason
 from lab.core.lifecycle import State
 from lab.core.limits import LimitSettings
@@ -163,6 +165,7 @@ async def test_stream(bench: Any, settle: Any, reason: Reason, state: State, sta
             assert call.complete
     (record,) = b.records
     assert record.reason is reason
+    assert record.late == {}
     assert record.generated_tokens == record.sent_tokens + record.dropped_tokens + record.trimmed_tokens
     assert record.socket_end is {GONE: SocketEnd.CLIENT_CLOSED, SLOW: SocketEnd.ABORTED}.get(
         reason, SocketEnd.COMPLETE
@@ -236,15 +239,85 @@ async def test_a_limit_fires_while_the_writer_is_blocked(bench: Any, settle: Any
         assert call.error_code == "idle_timeout"
 
 
-async def test_the_timer_needs_no_help(bench: Any) -> None:
+async def test_the_timer_needs_no_help_in_the_queue(bench: Any) -> None:
     """The same on the real clock: nothing calls check_limits but the timer."""
-    from lab.core.clock import MonotonicClock
-
     async with bench(limits=LimitSettings(queue_timeout=0.01)) as b:
         b.owner.clock = MonotonicClock()
         call = b.completion()
         await call.task
         assert (call.status, call.error_code) == (503, "queue_timeout")
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+async def test_the_timer_needs_no_help_later(bench: Any, settle: Any, stuck: bool) -> None:
+    """A limit that begins to run with an event may be due long before those that ran until then."""
+    limits = LimitSettings(stall_timeout=0.01) if stuck else LimitSettings(idle_timeout=0.01)
+    async with bench(limits=limits) as b:
+        b.owner.clock = MonotonicClock()
+        call = b.completion()
+        await settle()
+        b.host.started()
+        if stuck:
+            b.host.delta("a")
+            await settle()
+            call.block()
+            b.host.delta("b")
+        await call.task
+    assert b.records[0].reason is (SLOW if stuck else Reason.IDLE_TIMEOUT)
+
+
+async def test_a_reader_that_reads_slowly_is_not_stuck(bench: Any, settle: Any) -> None:
+    async with bench(limits=LimitSettings(stall_timeout=5, idle_timeout=None)) as b:
+        call = b.completion()
+        await bring(b, call, DECODE, settle)
+        for _ in range(3):
+            call.block()
+            b.host.delta("b", "c")
+            await settle()
+            b.pass_time(4)
+            call.unblock()
+            await settle()
+        b.host.done(7)
+        await settle()
+    assert b.records[0].reason is Reason.STOP
+
+
+async def test_an_ending_drops_the_queue_at_once(bench: Any, settle: Any) -> None:
+    async with bench() as b:
+        call = b.completion()
+        await bring(b, call, DECODE, settle)
+        call.block()
+        b.host.delta("b")
+        await settle()  # this one is in the send
+        b.host.delta("c")
+        await settle()
+        request = b.the_request()
+        assert len(request.queue) == 1
+        b.owner.finish(request, CANCEL)
+        assert len(request.queue) == 0
+        call.unblock()
+
+
+async def test_the_flush_timer_ends_with_the_response(bench: Any, settle: Any) -> None:
+    """The connection lives on and may already serve another request."""
+    async with bench(limits=LimitSettings(flush_timeout=0.01)) as b:
+        call = b.completion()
+        await bring(b, call, DECODE, settle)
+        b.owner.finish(b.the_request(), CANCEL)
+        await call.task
+        await asyncio.sleep(0.02)  # a timer that is still set would be due by now
+        assert call.transport.aborts == 0
+
+
+async def test_an_abort_is_made_once(bench: Any, settle: Any) -> None:
+    async with bench() as b:
+        call = b.completion()
+        await bring(b, call, PARKED, settle)
+        request = b.the_request()
+        b.owner.finish(request, SLOW)
+        request.abort_socket()
+        await settle()
+        assert call.transport.aborts == 1
 
 
 async def test_a_reader_that_will_not_take_the_last_words_is_aborted(bench: Any, settle: Any) -> None:
@@ -272,6 +345,7 @@ async def test_under_a_server_without_abort_the_writer_is_cancelled(bench: Any, 
         await settle()
         b.owner.finish(b.the_request(), CANCEL)
         await call.task
+        assert call.task.cancelling() == 0
     (record,) = b.records
     assert record.socket_end is SocketEnd.ABORTED
 

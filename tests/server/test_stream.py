@@ -65,6 +65,21 @@ async def test_a_chat_begins_with_the_role(bench: Any, settle: Any) -> None:
         assert text["system_fingerprint"] == "fp-fake"
 
 
+async def test_the_role_is_said_once(bench: Any, settle: Any) -> None:
+    async with bench() as b:
+        body = {"model": "lab-1m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+        call = b.call("/v1/chat/completions", body)
+        await settle()
+        b.host.started()
+        for letter in "abc":
+            b.host.delta(letter)
+            await settle()
+        b.host.done(3)
+        await settle()
+        deltas = [event["choices"][0]["delta"] for event in call.events[:-1]]
+        assert ["role" in delta for delta in deltas] == [True, False, False, False, False]
+
+
 async def test_a_model_that_says_nothing(bench: Any, settle: Any) -> None:
     async with bench() as b:
         call = b.completion()

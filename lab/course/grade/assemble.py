@@ -1,8 +1,9 @@
 """The notebook that is run for a submission: our chapter, with the student's answers and our expected outputs.
 
 Of the chapter only these cells are kept, so that grading does not repeat its experiments: the first code
-cell (imports, setup), cells tagged `lab-keep`, and the answer and check cells. An answer may therefore use
-what those define, and nothing else; CI proves for each chapter that its solutions pass this way.
+cell (imports, setup) and cells tagged `lab-keep`, then the answer and check cells. An answer may therefore
+use what the former define, and nothing else; CI proves for each chapter that its solutions pass this way.
+Our cells come first: a failure among them is never the student's doing.
 """
 
 from __future__ import annotations
@@ -63,14 +64,16 @@ def assemble(pristine: Notebook, answers: Mapping[str, str]) -> Assembled:
 
     add(Slot("guard"), _GUARD.format(ours=str(Path(lab.__file__))))
     for number, cell in enumerate(code_cells(pristine)):
-        mark = exercise_of(cell)
-        if mark is None:
-            if number == 0 or KEEP in tags(cell):
-                add(Slot("ours"), source(cell))
-        elif mark[1] == "answer":
-            add(Slot("answer", mark[0]), answers[mark[0]])  # exactly as written: nothing is put before it
+        if exercise_of(cell) is None and (number == 0 or KEEP in tags(cell)):
+            add(Slot("ours"), source(cell))
+    for cell in code_cells(pristine):
+        exercise, role = exercise_of(cell) or (None, None)
+        if exercise is None:
+            continue
+        if role == "answer":
+            add(Slot("answer", exercise), answers[exercise])  # exactly as written: nothing is put before it
         else:
-            add(Slot("check", mark[0]), _CHECK.format(exercise=mark[0]), f"{mark[0]} passed\n")
+            add(Slot("check", exercise), _CHECK.format(exercise=exercise), f"{exercise} passed\n")
     notebook = {
         "cells": cells,
         "metadata": {"kernelspec": copy.deepcopy(KERNELSPEC), "language_info": copy.deepcopy(LANGUAGE)},

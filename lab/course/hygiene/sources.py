@@ -10,11 +10,16 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from lab.course.hygiene.finding import Finding
 from lab.course.notebook import Cell, Notebook, output_texts, source
+from lab.evidence.root import PACKAGE
 
 # nbval reads markers line by line, so that one inside a string literal counts too, while a
 # misspelt one is ignored without a word: in chapters there are tags only
 _MARKER = re.compile(r"^\s*#+.*\b(nbval|pytest_validate)", re.IGNORECASE | re.MULTILINE)
-_PATH = re.compile(r"(?<![\w.:/<-])(/(?:home|root|Users|tmp|work|mnt|var/folders)/[\w.~-]|[A-Z]:\\\w)")
+# folders of one machine: the usual ones, and the very one that this checkout lies in
+_PATH = re.compile(
+    r"(?<![\w.:/<-])"
+    rf"(/(?:home|root|Users|tmp|mnt|var/folders)/[\w.~-]|[A-Z]:\\\w|{re.escape(str(PACKAGE.parent))}/)"
+)
 _CALLS = {
     "asyncio.run": "a notebook's loop is already running: use await",
     "input": "nbval and the grader have nobody to ask",
