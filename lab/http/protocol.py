@@ -1,9 +1,12 @@
-"""uvicorn's HTTP protocols with two additions: small buffers, and a way to abort the socket.
+"""uvicorn's HTTP protocols with three additions: small buffers, a way to abort the socket, and no upgrades.
 
 ASGI gives an application no way to drop a connection whose reader has stopped: to close it politely waits
 for that reader too. So each connection puts a ``Connection`` into ``scope["state"]``, from where the
 application can abort it. And it shrinks the buffers behind ``send``: by default a client that reads
 nothing would look healthy for thousands of events.
+
+A client may offer another protocol with its request (``Upgrade: h2c``). A server that does not speak it may
+ignore the offer (RFC 9110, 7.8), and so do both protocols here: the request is served as it stands.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import httptools
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -84,35 +88,84 @@ def abort_connections(protocols: Iterable[object]) -> None:
 
 
 class _HttpTools(HttpToolsProtocol):
+    """Without upgrades.
+
+    The parser takes what follows an offered upgrade for the other protocol, and drops the body. So such a head
+    starts no request; it is parsed once more without its offer, and the body after it.
+    """
+
     buffers = SocketBuffers()
     connection: Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.connection, self.app_state = _equip(transport, self.buffers, self.app_state)
+        self.connection, self.app_state = _equip(transport, self.app_state)
+        self.buffers.apply(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.lost = True
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            while True:
+                try:
+                    self.parser.feed_data(data)
+                    return
+                except httptools.HttpParserUpgrade as offer:
+                    data = data[offer.args[0] :]
+                    self._parse_again()
+        except httptools.HttpParserError:
+            message = "Invalid HTTP request received."
+            self.logger.warning(message)
+            self.send_400_response(message)
+
+    def _parse_again(self) -> None:
+        version = self.parser.get_http_version().encode()
+        head = _head(self.parser.get_method(), self.url, version, self.headers)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        self.parser.feed_data(head)
+
+    def on_headers_complete(self) -> None:
+        if self.parser.get_method() == b"CONNECT":  # an upgrade without an offer
+            raise ValueError("CONNECT is for proxies")  # the parser makes a 400 of it
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
 
 class _H11(H11Protocol):
+    """Without upgrades: h11 itself goes on once the answer is no 101."""
+
     buffers = SocketBuffers()
     connection: Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.connection, self.app_state = _equip(transport, self.buffers, self.app_state)
+        self.connection, self.app_state = _equip(transport, self.app_state)
+        self.buffers.apply(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.lost = True
         super().connection_lost(exc)
 
+    def _should_upgrade(self) -> bool:
+        return False
 
-def _equip(
-    transport: asyncio.Transport, buffers: SocketBuffers, app_state: dict[str, Any]
-) -> tuple[Connection, dict[str, Any]]:
+
+def _equip(transport: asyncio.Transport, app_state: dict[str, Any]) -> tuple[Connection, dict[str, Any]]:
     """The connection, and the state that uvicorn copies into the scope of each of its requests."""
-    buffers.apply(transport)
     connection = Connection(transport)
     return connection, {**app_state, STATE_KEY: connection}
+
+
+def _head(method: bytes, target: bytes, version: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The head of a request, without its ``Upgrade``."""
+    lines = [b"%b %b HTTP/%b" % (method, target, version)]
+    lines += [b"%b: %b" % header for header in headers if header[0] != b"upgrade"]
+    return b"\r\n".join([*lines, b"", b""])

@@ -60,6 +60,34 @@ def test_one_connection_serves_many_requests(local: Any, implementation: str) ->
 
 
 @BOTH
+@pytest.mark.parametrize("offered", ["h2c", "websocket"])
+def test_an_offered_upgrade_is_ignored(
+    local: Any, implementation: str, offered: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`curl --http2` offers h2c with its request. Two of them in one packet, the first byte alone, then no offer."""
+    body = b'{"model": "lab-1m", "prompt": "hi", "max_tokens": 3, "temperature": 0}'
+    offer = f"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {offered}\r\nHTTP2-Settings: AAMAAABk\r\n"
+    rest = f"Host: x\r\nContent-Length: {len(body)}\r\n"
+    first = b"POST /v1/completions HTTP/1.1\r\n" + (offer + rest + "\r\n").encode() + body
+    last = b"POST /v1/completions HTTP/1.1\r\nConnection: close\r\n" + (rest + "\r\n").encode() + body
+    with local(implementation=implementation) as s, s.connect() as client:
+        client.sendall(first[:1])
+        client.sendall(first[1:] + first + last)
+        answers = read_to_the_end(client)
+        assert answers.count(b"HTTP/1.1 200 OK") == 3
+        assert answers.count(b'"text":"xxx"') == 3
+        assert [record.socket_end for record in s.wait_records(3)] == [SocketEnd.COMPLETE] * 3
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+@BOTH
+def test_connect_is_no_request_for_this_server(local: Any, implementation: str) -> None:
+    with local(implementation=implementation) as s, s.connect() as client:
+        client.sendall(b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert read_to_the_end(client).startswith(b"HTTP/1.1 40")
+
+
+@BOTH
 def test_a_reader_that_stops_parks_itself_and_is_dropped(
     local: Any, implementation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
