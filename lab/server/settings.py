@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +12,10 @@ from lab.core.send_queue import Credits
 
 Policy = Literal["park", "coalesce", "fail"]
 POLICIES: tuple[Policy, ...] = ("park", "coalesce", "fail")
+MOST_SLOTS = 4096
+MOST_THREADS = 1024
+MOST_POSITIONS = 1 << 20  # of one sequence
+MOST_BYTES = (1 << 31) - 1  # what the kernel takes for a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +62,26 @@ class ServerSettings:
     def __post_init__(self) -> None:
         """:raises SettingsError: naming what is wrong."""
         Credits(self.capacity, self.low)  # checks 0 <= low < capacity
-        for name in ("slots", "max_len", "threads", "max_queued_bytes", "max_body_bytes", "retry_after"):
-            self._require(getattr(self, name) >= 1, name, "at least 1")
-        for name in ("max_queued", "max_waiting_prompt_tokens", "ping_interval", "grace"):
-            self._require(getattr(self, name) >= 0, name, "at least 0")
-        for name in ("max_running", "socket_send_buffer"):
-            value = getattr(self, name)
-            self._require(value is None or value >= 1, name, "at least 1")
-        self._require(
-            self.write_high_water is None or self.write_high_water >= 0, "write_high_water", "at least 0"
-        )
-        self._require(self.body_timeout > 0, "body_timeout", "more than 0")
-        self._require(0 <= self.port <= 65535, "port", "between 0 and 65535")
+        self._bound(1, MOST_SLOTS, "slots")
+        self._bound(1, MOST_POSITIONS, "max_len")
+        self._bound(1, MOST_THREADS, "threads")
+        self._bound(1, MOST_BYTES, "socket_send_buffer", "max_queued_bytes", "max_body_bytes")
+        self._bound(0, MOST_BYTES, "write_high_water")
+        self._bound(1, math.inf, "retry_after", "max_running")
+        self._bound(0, math.inf, "max_queued", "max_waiting_prompt_tokens")
+        for name in ("ping_interval", "grace"):
+            self._require(0 <= getattr(self, name) < math.inf, name, "at least 0, and finite")
+        self._require(0 < self.body_timeout < math.inf, "body_timeout", "more than 0, and finite")
+        self._bound(0, 65535, "port")
         self._require(self.policy in POLICIES, "policy", f"one of {', '.join(POLICIES)}")
         self._require(self.commit in ("first", "early"), "commit", "first or early")
+
+    def _bound(self, least: int, most: float, *names: str) -> None:
+        """Each of these is a whole number within the bounds, or None."""
+        rule = f"at least {least}" if most == math.inf else f"between {least} and {most}"
+        for name in names:
+            value = getattr(self, name)
+            self._require(value is None or least <= value <= most, name, rule)
 
     def _require(self, holds: bool, name: str, rule: str) -> None:
         if not holds:

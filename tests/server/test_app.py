@@ -335,7 +335,15 @@ def test_create_app_is_an_asgi_application() -> None:
         {"max_running": 0},
         {"commit": "late"},
         {"slots": 0},
+        {"slots": 4097},
+        {"threads": 1025},
+        {"max_len": 10**20},
         {"write_high_water": -1},
+        {"write_high_water": 1 << 31},
+        {"socket_send_buffer": 1 << 31},
+        {"ping_interval": float("nan")},
+        {"grace": float("inf")},
+        {"body_timeout": float("nan")},
     ],
 )
 def test_settings_that_make_no_sense(wrong: dict[str, Any]) -> None:

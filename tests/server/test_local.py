@@ -176,6 +176,13 @@ def test_a_deadline_fires_while_the_socket_is_full(local: Any) -> None:
         client.close()
 
 
+@BOTH
+def test_the_largest_buffers_serve(local: Any, implementation: str) -> None:
+    most = (1 << 31) - 1
+    with local(implementation=implementation, socket_send_buffer=most, write_high_water=most) as s:
+        assert post(s.server.url, max_tokens=3).status_code == 200
+
+
 def test_two_servers_do_not_know_of_each_other(local: Any) -> None:
     with local() as one:
         with local() as two:

@@ -138,6 +138,13 @@ def test_a_port_in_use_is_one_line() -> None:
         (["--flush-timeout", "0"], "flush_timeout"),
         (["--policy", "drop"], "policy"),
         (["--port", "99999"], "port"),
+        (["--socket-send-buffer", "99999999999"], "socket_send_buffer must be between 1 and 2147483647"),
+        (["--slots", "99999"], "slots must be between 1 and 4096"),
+        (["--threads", "99999"], "threads must be between 1 and 1024"),
+        (["--max-len", "99999999"], "max_len must be between 1 and"),
+        (["--grace", "nan"], "grace"),
+        (["--ping", "inf"], "ping"),
+        (["--ttft-timeout", "nan"], "ttft_timeout"),
     ],
 )
 def test_bad_options_are_one_line(arguments: list[str], words: str) -> None:
