@@ -87,12 +87,13 @@ def command(ping: float, **options: Any) -> None:
 def serve(settings: Any) -> None:
     """Listens, starts the engine, and serves until a signal.
 
-    :raises LabError: when the port is taken, the model missing, or the engine does not come up.
+    :raises LabError: when the port is taken, the model missing, the engine does not come up, or was lost.
     """
     import uvicorn
 
     from lab.http.signals import on_signals
     from lab.server.app import load_tokenizer, process_factory
+    from lab.server.errors import EngineLost
     from lab.server.run import Runner, listen, url_of
     from lab.server.service import Service
 
@@ -108,6 +109,8 @@ def serve(settings: Any) -> None:
         runner = Runner(service, listener)
         with on_signals(runner.stop):
             await runner.run(on_ready=ready)
+        if service.owner.lost:
+            raise EngineLost("the engine was lost while it served; its requests ended as worker_lost")
 
     loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:

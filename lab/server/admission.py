@@ -14,11 +14,15 @@ from lab.server.settings import ServerSettings
 
 
 class Refused(Exception):
-    """The door is closed to a request; ``reason`` is a refusal of the table of endings."""
+    """The door is closed to a request.
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    ``reason`` is a refusal of the table of endings; ``code`` is what the client is told (None: the reason).
+    """
+
+    def __init__(self, reason: Reason, message: str, code: str | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.code = code
 
 
 def check_bounds(settings: ServerSettings, slots: int, active: Sequence[Request], prompt_tokens: int) -> None:

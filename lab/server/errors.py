@@ -20,6 +20,10 @@ class ServerError(LabError):
     """Root of the exceptions of ``lab.server``."""
 
 
+class EngineLost(ServerError):
+    """The engine went away while the server ran."""
+
+
 class ApiError(ServerError):
     """An answer in the error shape of the OpenAI API: ``{"error": {message, type, param, code}}``.
 

@@ -201,22 +201,25 @@ def error_response(error: ApiError, request_id: str) -> Response:
     return Response(error.body(), error.status, headers, media_type="application/json")
 
 
-def ending_error(reason: Reason, message: str, retry_after: int) -> ApiError:
-    """The error for an ending or a refusal, with the status and the Retry-After of its row in the table."""
+def ending_error(reason: Reason, message: str, retry_after: int, code: str | None = None) -> ApiError:
+    """The error for an ending or a refusal, with the status and the Retry-After of its row in the table.
+
+    Its code is the reason, unless told otherwise.
+    """
     ending = ENDINGS[reason]
     status = ending.status or 500
     headers = {"Retry-After": str(retry_after)} if ending.retry_after else {}
     if reason in (Reason.DRAIN, Reason.DRAINING):
         headers["Connection"] = "close"  # nothing more is to be had here
     kind = "invalid_request_error" if status < 499 else "server_error"
-    return ApiError(status, message, kind, None, reason.value, headers, reason)
+    return ApiError(status, message, kind, None, code or reason.value, headers, reason)
 
 
 def _as_api_error(error: Refusal, retry_after: int) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, Refused):
-        return ending_error(error.reason, str(error), retry_after)
+        return ending_error(error.reason, str(error), retry_after, error.code)
     status, code = (413, "body_too_large") if isinstance(error, BodyTooLarge) else (408, "body_timeout")
     headers = {"Connection": "close"}  # the rest of the body is not read
     return ApiError(status, str(error), code=code, headers=headers, reason=Reason.INVALID)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lab.core.endings import Reason
@@ -66,6 +67,11 @@ class Inbox:
                         self._finish(request, Reason.BACKEND_ERROR)
             elif kind is Stepped:
                 self.stats = event.stats  # type: ignore[union-attr]
+
+    def lose(self) -> None:
+        """The engine is gone, and its slots with it: what it said last of them is no longer true."""
+        if self.stats is not None:
+            self.stats = replace(self.stats, running=0, waiting=0, parked=0, slots_free=0)
 
     def _on_started(self, request: Request, event: Started, now: float) -> None:
         if not request.ended:

@@ -82,8 +82,15 @@ class RequestOwner:
 
     @property
     def stats(self) -> StepStats | None:
-        """The engine's last word on its slots; None before its first step."""
+        """The engine's last word on its slots; None before its first step. A lost engine has and runs nothing."""
         return self._inbox.stats
+
+    @property
+    def slots_free(self) -> int:
+        """Free slots of the engine; none once it is lost."""
+        if self.lost:
+            return 0
+        return self.host.info.slots if self.stats is None else self.stats.slots_free
 
     @property
     def ready(self) -> bool:
@@ -118,6 +125,7 @@ class RequestOwner:
         """Nothing more will come from the engine: every live request ends here."""
         _log.error("the engine is gone (exit code %s)", code)
         self.lost = True
+        self._inbox.lose()
         for request in list(self._open.values()):
             request.engine_done = True
             if request.active:
@@ -133,7 +141,8 @@ class RequestOwner:
         if self.draining:
             raise Refused(Reason.DRAINING, "the server is shutting down; send the request to another one")
         if not self.ready:
-            raise Refused(Reason.OVERLOADED, "the engine is not running")
+            message = "the engine is gone; send the request to another server"
+            raise Refused(Reason.OVERLOADED, message, Reason.WORKER_LOST.value)
 
     def submit(
         self,

@@ -63,11 +63,12 @@ class Pages:
     async def metrics(self, request: HttpRequest) -> Response:
         """``GET /metrics``, in the format that the scraper accepts."""
         owner, metrics = self._backend.owner, self._backend.metrics
-        states, stats = owner.states(), owner.stats
-        running = states[State.PREFILL] + states[State.DECODE]
-        free = owner.host.info.slots if stats is None else stats.slots_free
+        states = owner.states()
         metrics.set_states(
-            running=running, waiting=states[State.QUEUED], parked=states[State.PARKED], slots_free=free
+            running=states[State.PREFILL] + states[State.DECODE],
+            waiting=states[State.QUEUED],
+            parked=states[State.PARKED],
+            slots_free=owner.slots_free,
         )
         body, content_type = metrics.exposition(request.headers.get("accept"))
         return Response(body, headers={"Content-Type": content_type})

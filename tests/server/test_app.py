@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lab.core.endings import Outcome, Reason
+from lab.engine.messages import Stepped, StepStats
 from lab.server.app import create_app
 from lab.server.settings import ServerSettings
 
@@ -278,15 +279,29 @@ async def test_drain_sends_the_queued_away_and_lets_the_running_finish(bench: An
         assert running.finish_reasons == ["stop"]
 
 
-async def test_a_lost_engine_is_said_and_not_served(bench: Any, settle: Any) -> None:
+@pytest.mark.parametrize("stepped", [True, False])
+async def test_a_lost_engine_is_said_and_not_served(bench: Any, settle: Any, stepped: bool) -> None:
     async with bench() as b:
+        running = b.completion()
+        await settle()
+        b.host.started()
+        if stepped:
+            stats = StepStats(1, 1, 5, 0.01, running=1, waiting=2, parked=3, slots_free=3)
+            b.host.say(Stepped(stats))
         b.host.on_exit(-9)
         await settle()
+        assert (running.status, running.error_code) == (502, "worker_lost")
         assert (await get(b, settle, "/readyz")).json["status"] == "engine_lost"
         assert (await get(b, settle, "/healthz")).status == 200
+        assert "llm_slots_free 0.0" in (await get(b, settle, "/metrics")).body.decode()
+        engine = (await get(b, settle, "/debug/requests")).json["engine"]
+        nothing = {"step": 1, "running": 0, "waiting": 0, "parked": 0, "slots_free": 0}
+        assert engine == (nothing if stepped else None)
         call = b.completion()
         await settle()
-        assert call.status == 503
+        assert (call.status, call.error_code) == (503, "worker_lost")
+        assert "the engine is gone" in call.json["error"]["message"]
+    assert b.records[-1].reason is Reason.OVERLOADED
 
 
 async def test_a_sink_that_fails_harms_nobody(bench: Any, settle: Any) -> None:

@@ -115,8 +115,11 @@ def test_a_killed_engine_leaves_one_ending_for_each_request() -> None:
         assert text.endswith(END)
         assert httpx.get(f"{url}/readyz").status_code == 503
         assert httpx.get(f"{url}/healthz").status_code == 200
+        assert "llm_slots_free 0.0" in httpx.get(f"{url}/metrics").text
         process.send_signal(signal.SIGTERM)
-        assert finish(process) == 0
+        assert finish(process) == 1
+        assert process.stderr is not None
+        assert process.stderr.read().splitlines()[-1].startswith("Error: the engine was lost")
 
 
 def test_a_port_in_use_is_one_line() -> None:
