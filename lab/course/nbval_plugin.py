@@ -1,7 +1,8 @@
 """What we add to nbval: private sockets, a dead kernel noticed at once, and a report that a program can read.
 
-Loaded with `-p lab.course.nbval_plugin`. When LAB_NBVAL_REPORT names a file, one JSON object a code cell
-is appended to it as soon as the cell is done, so that a killed run still tells how far it came.
+Loaded with `-p lab.course.nbval_plugin`. When LAB_NBVAL_REPORT names an existing file, one JSON object a
+code cell is appended to it as soon as the cell is done, so that a killed run still tells how far it came.
+The file is opened and its name taken away before a kernel starts: an answer that knew it could write rows.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ POLL = 0.1  # seconds between two looks at whether the kernel lives
 MAX_TEXT = 20_000  # characters of one stream that are reported
 
 
+_STREAM = pytest.StashKey[int]()  # the open report, which no child inherits
+
+
 class KernelDied(Exception):
     """The kernel process ended while a cell ran."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Kernels talk through sockets in the runtime folder: no TCP ports to race for."""
+    """Open the report, and let kernels talk through sockets in the runtime folder: no TCP ports to race for."""
+    path = os.environ.pop(REPORT, None)
+    if path:
+        config.stash[_STREAM] = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.unlink(path)
     runtime = os.environ.get("JUPYTER_RUNTIME_DIR")
     if runtime:
         sockets = os.path.join(runtime, f"zmq{os.getpid()}")
@@ -68,10 +76,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Append what happened to this cell, once: after its call, or when its setup failed or was skipped."""
     report = yield
-    path = os.environ.get(REPORT)
-    if path and (report.when == "call" or (report.when == "setup" and not report.passed)):
-        with open(path, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(_row(item, call, report)) + "\n")
+    stream = item.config.stash.get(_STREAM, None)
+    if stream is not None and (report.when == "call" or (report.when == "setup" and not report.passed)):
+        os.write(stream, (json.dumps(_row(item, call, report)) + "\n").encode())
     return report
 
 

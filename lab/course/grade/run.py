@@ -8,7 +8,6 @@ it started carries a token in its environment, and is killed by that token when 
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import secrets
@@ -21,6 +20,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from lab.course.grade.rows import Row, read_rows
 from lab.course.kernel import environment
 from lab.course.nbval import NBVAL_FLAGS
 from lab.course.notebook import Notebook, dumps
@@ -34,9 +34,9 @@ _LOG_END = 4000  # characters of nbval's output that are kept
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came out of a run: one row per finished code cell (see nbval_plugin), by index."""
+    """What came out of a run: one row per finished code cell, by index; None when somebody else wrote rows."""
 
-    rows: dict[int, dict[str, Any]]
+    rows: dict[int, Row] | None
     killed: bool  # the time was over
     log: str  # the end of nbval's own output
 
@@ -54,8 +54,10 @@ def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) 
         values = _environment(root, base, report)
         arguments = [*NBVAL_FLAGS, f"--nbval-cell-timeout={timeout / 2:g}", "--color=no", "-q"]
         arguments += ["--rootdir", str(folder), str(folder / name)]
-        killed = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
-        return Ran(_read_rows(report), killed, _read_end(log))
+        report.touch()
+        with report.open("rb") as written:  # before the run, which takes the file's name away
+            killed = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
+            return Ran(read_rows(written.read()), killed, _read_end(log))
 
 
 def _environment(root: Path, base: Path, report: Path) -> dict[str, str]:
@@ -128,16 +130,6 @@ def _kill(pid: int | None, token: str) -> None:
         for straggler in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(straggler, signal.SIGKILL)
-
-
-def _read_rows(report: Path) -> dict[int, dict[str, Any]]:
-    rows: dict[int, dict[str, Any]] = {}
-    if report.exists():
-        for line in report.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):  # the last line of a killed run may be cut
-                row = json.loads(line)
-                rows[row["index"]] = row
-    return rows
 
 
 def _read_end(log: Path) -> str:

@@ -7,17 +7,16 @@ grader) belongs here, beside `_verdict`: it may turn "passed" into "wrong", neve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from lab.course.exercise import Exercise
 from lab.course.grade.assemble import Slot
+from lab.course.grade.rows import Row
 from lab.course.grade.run import Ran
 from lab.course.grade.states import Grade, State
 from lab.course.grade.submission import Answers, is_stub
 from lab.course.verdict import Outcome, Verdict, one_line, unknown
 
-Row = Mapping[str, Any]
 _WORDS = {
     "StdinNotImplementedError": "input() cannot be used: nobody is there to answer",
     "KeyboardInterrupt": "stopped: it took too long",
@@ -34,6 +33,10 @@ def judge(
     ran: Ran,
 ) -> Grade:
     """The grade of a submission that was run."""
+    if ran.rows is None:
+        return Grade(
+            submission, chapter, State.TAMPERED, "an answer wrote to the grader's report", (), answers.notes
+        )
     rows = [ran.rows.get(index) for index in range(len(slots))]
     by_slot = dict(zip(slots, rows, strict=True))
     notes = list(answers.notes)

@@ -1,0 +1,74 @@
+"""Answers that attack the grader itself: the report, the names in it, the processes and the folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from lab.course.grade import Grade, Settings, State, grade_folder
+from lab.course.grade.rows import read_rows
+from lab.course.verdict import Outcome
+
+WRONG = "def double(n):\n    return n * n"
+RIGHT = "def double(n):\n    return n + n"
+THREE = "LIMIT = 3"
+ROW = {
+    "index": 4,
+    "passed": True,
+    "outputs": [],
+    "message": "",
+    "timed_out": False,
+    "kernel_died": False,
+    "ran": True,
+}
+
+
+def line(**changed: Any) -> bytes:
+    return json.dumps({**ROW, **changed}).encode() + b"\n"
+
+
+def grade_all(workbook: Any, timeout: float = 60.0) -> dict[str, Grade]:
+    """File name → grade."""
+    settings = Settings(timeout, jobs=min(4, os.cpu_count() or 1))
+    grades = grade_folder(workbook.submissions, workbook.root, workbook.chapters, settings)
+    return {grade.submission: grade for grade in grades}
+
+
+def test_rows_are_read_until_the_line_that_was_cut() -> None:
+    assert read_rows(line() + line(index=5) + line(index=6)[:-9]) == {4: ROW, 5: {**ROW, "index": 5}}
+    assert read_rows(b"") == {}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [line(), line(passed=False), b"{}\n", b"[1]\n", b"\xff\n", b"\n", b"[" * 100_000 + b"\n", line(index="5"),
+     line(index=5, outputs=[1])],
+)  # fmt: skip
+def test_a_report_with_a_line_that_is_not_ours_is_refused_whole(forged: bytes) -> None:
+    assert read_rows(line() + forged) is None
+    assert read_rows(forged + line()) is None
+
+
+def test_a_second_row_for_a_cell_is_tampered(workbook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.course.grade.run.read_rows", lambda report: read_rows(report + line()))
+    workbook.answer("a.ipynb", e1=WRONG)
+    grade = grade_all(workbook)["a.ipynb"]
+    assert (grade.state, grade.reason) == (State.TAMPERED, "an answer wrote to the grader's report")
+    assert grade.exercises == ()
+
+
+def test_an_answer_does_not_find_the_report(workbook: Any) -> None:
+    look = (
+        "import os, pathlib\n"
+        "found = [name for name in os.environ if 'REPORT' in name]\n"
+        "found += list(pathlib.Path.cwd().parent.rglob('*.jsonl'))\n"
+        "for fd in pathlib.Path('/proc/self/fd').glob('*'):\n"
+        "    found += [str(fd.readlink())] if fd.is_symlink() and 'jsonl' in str(fd.readlink()) else []\n"
+        "LIMIT = found or 3"
+    )
+    workbook.answer("a.ipynb", e1=WRONG, e2=look)
+    grade = grade_all(workbook)["a.ipynb"]
+    assert [verdict.outcome for _, verdict in grade.exercises] == [Outcome.WRONG, Outcome.PASSED]
