@@ -57,6 +57,13 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--socket-send-buffer", default=1 << 13, show_default=True, type=click.IntRange(1), help="Bytes."
 )
 @click.option("--write-high-water", default=1 << 11, show_default=True, type=click.IntRange(0), help="Bytes.")
+@click.option(
+    "--app",
+    "apps",
+    multiple=True,
+    metavar="NAME",
+    help="An X-App-Id with metrics of its own; repeat it for more. Others are counted as `other`.",
+)
 @click.option("--commit", default="first", show_default=True, type=click.Choice(["first", "early"]))
 @click.option(
     "--ping", default=15.0, show_default=True, type=click.FloatRange(0), help="Seconds; 0 sends none."

@@ -24,7 +24,6 @@ __all__ = ["ApiContext", "GenerationRequest", "Kind", "ServingTokenizer", "parse
 
 ANONYMOUS = "anonymous"
 _COMPLETION_MAX_TOKENS = 16  # what the completions API gives to a caller who names no number
-_APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LABEL = re.compile(r"[\x21-\x7e]{1,128}")
 _MAX_DIGITS = 300  # of a whole number; a float holds no larger one
 _MILLISECONDS = re.compile(r"[0-9]{1,12}")
@@ -333,8 +332,8 @@ def _too_long(param: str, message: str) -> ApiError:
 def _app_id(value: str | None) -> str:
     if value is None or value == "":
         return ANONYMOUS
-    if not _APP_ID.fullmatch(value):
-        raise refuse("X-App-Id", "must be 1..64 letters, digits, dots, underscores or dashes")
+    if not params.APP_ID.fullmatch(value):
+        raise refuse("X-App-Id", f"must be {params.APP_ID_RULE}")
     return value
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -21,6 +22,8 @@ from lab.server.errors import ApiError
 Kind: TypeAlias = Literal["chat", "completion"]
 Rule: TypeAlias = Callable[[str, Any], Any]  # (name of the field, JSON value) -> the value to use
 
+APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+APP_ID_RULE = "1..64 letters, digits, dots, underscores or dashes"
 MAX_STOPS = 4
 MAX_STOP_CHARACTERS = 1024
 GREEDY_BELOW = (

@@ -39,7 +39,7 @@ class Service:
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings
-        self.metrics = Metrics()
+        self.metrics = Metrics(settings.apps)
         self.owner = RequestOwner(settings, self._observe, clock)
         self.app = make_router(self, self._lifespan)
         self._host_factory = host_factory

@@ -9,6 +9,7 @@ from typing import Literal
 from lab.core.errors import SettingsError
 from lab.core.limits import LimitSettings
 from lab.core.send_queue import Credits
+from lab.server.params import APP_ID, APP_ID_RULE
 
 Policy = Literal["park", "coalesce", "fail"]
 POLICIES: tuple[Policy, ...] = ("park", "coalesce", "fail")
@@ -27,6 +28,7 @@ class ServerSettings:
     first token. A body has at most ``max_body_bytes`` and ``body_timeout`` seconds to come. *Send queue* of one request: ``capacity`` events, re-armed at ``low`` (None: capacity - 1),
     and ``max_queued_bytes``. *Socket*: ``socket_send_buffer`` and ``write_high_water``.
 
+    ``apps`` are the application ids (``X-App-Id``) that the metrics name; others are counted as ``other``.
     ``commit`` "first" starts a response with its first event, so that 503 and 504 are still possible;
     "early" sends the headers at admission. ``ping_interval`` 0 sends no pings. ``grace`` is how long running
     requests may go on after SIGTERM.
@@ -53,6 +55,8 @@ class ServerSettings:
     body_timeout: float = 10.0
     retry_after: int = 1
 
+    apps: tuple[str, ...] = ()
+
     commit: Literal["first", "early"] = "first"
     socket_send_buffer: int | None = 1 << 13
     write_high_water: int | None = 1 << 11
@@ -74,6 +78,7 @@ class ServerSettings:
         self._require(0 < self.body_timeout < math.inf, "body_timeout", "more than 0, and finite")
         self._bound(0, 65535, "port")
         self._require(self.policy in POLICIES, "policy", f"one of {', '.join(POLICIES)}")
+        self._require(all(map(APP_ID.fullmatch, self.apps)), "apps", f"ids, each {APP_ID_RULE}")
         self._require(self.commit in ("first", "early"), "commit", "first or early")
 
     def _bound(self, least: int, most: float, *names: str) -> None:

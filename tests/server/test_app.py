@@ -52,6 +52,18 @@ async def test_metrics_count_what_was_recorded(bench: Any, settle: Any) -> None:
         assert re.search(r'llm_requests_total{.*outcome="drain".*} 2\.0', text)
 
 
+async def test_listed_applications_have_metrics_of_their_own(bench: Any, settle: Any) -> None:
+    async with bench(apps=("shop",)) as b:
+        for app in ("shop", "stranger"):
+            b.call("/v1/completions", {"model": "lab-1m", "prompt": "x"}, headers={"X-App-Id": app})
+        await settle()
+        b.owner.cut()
+        await settle()
+        text = (await get(b, settle, "/metrics")).body.decode()
+        counted = re.findall(r'llm_requests_total{app_id="(\w+)",.*outcome="drain".*} (\S+)', text)
+        assert sorted(counted) == [("other", "1.0"), ("shop", "1.0")]
+
+
 @pytest.mark.parametrize(
     ("path", "method", "status", "allow"),
     [
@@ -350,6 +362,7 @@ def test_create_app_is_an_asgi_application() -> None:
         {"max_running": 0},
         {"commit": "late"},
         {"slots": 0},
+        {"apps": ("shop", "two words")},
         {"slots": 4097},
         {"threads": 1025},
         {"max_len": 10**20},

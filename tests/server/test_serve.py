@@ -145,6 +145,7 @@ def test_a_port_in_use_is_one_line() -> None:
         (["--slots", "99999"], "slots must be between 1 and 4096"),
         (["--threads", "99999"], "threads must be between 1 and 1024"),
         (["--max-len", "99999999"], "max_len must be between 1 and"),
+        (["--app", "two words"], "apps must be ids"),
         (["--grace", "nan"], "grace"),
         (["--ping", "inf"], "ping"),
         (["--ttft-timeout", "nan"], "ttft_timeout"),
