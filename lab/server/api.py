@@ -71,6 +71,12 @@ class ApiContext:
         longest = max(len(self.tokenizer.token_bytes(token)) for token in tokens)
         object.__setattr__(self, "max_bytes", self.max_len * longest)
 
+    def check_model(self, name: str) -> None:
+        """:raises ApiError: 404 when it is not served here."""
+        if name not in self.models:
+            message = f"there is no model {clean(name)!r} here; served: {', '.join(self.models)}"
+            raise ApiError(404, message, param="model", code="model_not_found", reason=Reason.INVALID)
+
     def check_size(self, name: str, texts: Sequence[str]) -> None:
         """:raises ApiError: when the texts, each with a token of its own at least, cannot fit into the context."""
         size = sum(map(len, texts))  # characters: at least as many bytes
@@ -105,10 +111,7 @@ def parse_request(
     given = _load(body)
     fields = _known(kind, given)
     model = fields["model"]
-    if model not in context.models:
-        served = ", ".join(context.models)
-        message = f"there is no model {clean(model)!r} here; served: {served}"
-        raise ApiError(404, message, param="model", code="model_not_found", reason=Reason.INVALID)
+    context.check_model(model)
     stream = fields.get("stream", False)
     if "stream_options" in fields and not stream:
         raise refuse("stream_options", "means something only with stream: true")

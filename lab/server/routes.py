@@ -42,11 +42,17 @@ class Pages:
 
     async def models(self, request: HttpRequest) -> Response:
         """``GET /v1/models``."""
-        models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "lab"}
-            for name in self._backend.context.models
-        ]
+        models = [_model(name) for name in self._backend.context.models]
         return JSONResponse({"object": "list", "data": models})
+
+    async def model(self, request: HttpRequest) -> Response:
+        """``GET /v1/models/{id}``: the model, or 404."""
+        name = request.path_params["model_id"]
+        try:
+            self._backend.context.check_model(name)
+        except ApiError as error:
+            return _response(error)
+        return JSONResponse(_model(name))
 
     async def healthz(self, request: HttpRequest) -> Response:
         """``GET /healthz``: this process answers. True during a drain as well."""
@@ -116,6 +122,7 @@ def make_router(backend: Backend, lifespan: Lifespan[Any]) -> Router:
         _Route("/v1/chat/completions", Generate(backend, "chat"), methods=["POST"]),
         _Route("/v1/completions", Generate(backend, "completion"), methods=["POST"]),
         _Route("/v1/models", pages.models),
+        _Route("/v1/models/{model_id:path}", pages.model),
         _Route("/v1/requests/{request_id}/cancel", pages.cancel, methods=["POST"]),
         _Route("/healthz", pages.healthz),
         _Route("/readyz", pages.readyz),
@@ -134,8 +141,15 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _error(status: int, message: str, code: str, headers: Mapping[str, str] | None = None) -> Response:
-    error = ApiError(status, message, "invalid_request_error", None, code, headers or {})
-    return Response(error.body(), status, dict(error.headers), media_type="application/json")
+    return _response(ApiError(status, message, "invalid_request_error", None, code, headers or {}))
+
+
+def _response(error: ApiError) -> Response:
+    return Response(error.body(), error.status, dict(error.headers), media_type="application/json")
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "lab"}
 
 
 def _is_loopback(host: str) -> bool:

@@ -26,6 +26,11 @@ async def test_models_health_and_readiness(bench: Any, settle: Any) -> None:
     async with bench() as b:
         models = await get(b, settle, "/v1/models")
         assert [model["id"] for model in models.json["data"]] == ["lab-1m"]
+        one = await get(b, settle, "/v1/models/lab-1m")
+        assert (one.status, one.json) == (200, models.json["data"][0])
+        for path in ("/v1/models/nope", "/v1/models/lab/1m"):
+            none = await get(b, settle, path)
+            assert (none.status, none.error_code) == (404, "model_not_found")
         assert (await get(b, settle, "/healthz")).status == 200
         assert (await get(b, settle, "/readyz")).status == 200
         b.owner.drain()
@@ -74,6 +79,7 @@ async def test_listed_applications_have_metrics_of_their_own(bench: Any, settle:
         ("/v1/models", "OPTIONS", 204, "GET, HEAD"),
         ("/v1/models", "HEAD", 200, None),
         ("/v1/models/", "GET", 404, None),
+        ("/v1/models/lab-1m", "DELETE", 405, "GET, HEAD"),
         ("/nothing", "GET", 404, None),
         ("/v1/requests/x/cancel", "GET", 405, "POST"),
     ],
