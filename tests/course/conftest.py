@@ -149,7 +149,8 @@ class Workbook:
             edit(notebook)
         path = self.submissions / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(notebook, ensure_ascii=False), encoding="utf-8")
+        text = json.dumps(notebook, ensure_ascii=False)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")  # a lone surrogate becomes \\ud800
         return path
 
     @staticmethod

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.course.grade import Grade, Settings, State, grade_folder
+from lab.course.grade import Grade, Settings, State, grade_folder, report
 from lab.course.grade.rows import read_rows
-from lab.course.verdict import Outcome
+from lab.course.verdict import Outcome, Verdict
 
 WRONG = "def double(n):\n    return n * n"
 RIGHT = "def double(n):\n    return n + n"
@@ -72,3 +73,28 @@ def test_an_answer_does_not_find_the_report(workbook: Any) -> None:
     workbook.answer("a.ipynb", e1=WRONG, e2=look)
     grade = grade_all(workbook)["a.ipynb"]
     assert [verdict.outcome for _, verdict in grade.exercises] == [Outcome.WRONG, Outcome.PASSED]
+
+
+def test_odd_characters_of_a_student_stop_no_batch_and_break_no_table(workbook: Any, tmp_path: Path) -> None:
+    def kernel(notebook: dict[str, Any]) -> None:
+        notebook["metadata"]["kernelspec"]["name"] = "\ud800\x1b[31m\nrow" + "x" * 1000
+
+    def tag(notebook: dict[str, Any]) -> None:
+        workbook.cell(notebook, "99-1", "answer")["metadata"]["tags"] = ["nbval-\ud800\nrow"]
+
+    workbook.answer("kernel.ipynb", kernel)
+    workbook.answer("tag.ipynb", tag)
+    grades = list(grade_all(workbook).values())
+    assert [grade.state for grade in grades] == [State.NOT_ATTEMPTED, State.TAMPERED]
+    assert grades[0].notes[0].startswith("kernel ??[31m row")
+    assert len(grades[0].notes[0]) == 300
+    assert grades[1].reason == "tag nbval-? row added: 99-1"
+    assert len(report.as_table(grades).splitlines()) == 3
+    report.write(grades, tmp_path / "grades")
+
+
+def test_reasons_and_notes_are_made_printable_where_a_grade_is_made() -> None:
+    verdict = Verdict(Outcome.WRONG, "a\nb", "\ud800")
+    grade = Grade("a", "99", State.GRADED, "\x1b", (("99-1", verdict),), ("\u2028c",))
+    assert (grade.reason, grade.notes) == ("?", ("c",))
+    assert grade.exercises == (("99-1", Verdict(Outcome.WRONG, "a b", "?")),)

@@ -18,7 +18,7 @@ from lab.course.grade.states import Grade, Ledger, State
 from lab.course.grade.verdict import judge
 from lab.course.notebook import InvalidNotebook, Notebook, read
 from lab.course.root import chapter_paths
-from lab.course.verdict import Outcome, Verdict, one_line
+from lab.course.verdict import Outcome, Verdict
 
 Progress = Callable[[Grade], None]
 
@@ -97,11 +97,11 @@ class Batch:
             number = submissions.which_chapter(notebook)
             return self._grade(name, notebook, number, self._chapter(number))
         except (InvalidNotebook, submissions.UnknownChapter) as error:
-            return Grade(name, number, State.INVALID, one_line(str(error)))
+            return Grade(name, number, State.INVALID, str(error))
         except submissions.Tampered as error:
             return Grade(name, number, State.TAMPERED, str(error))
         except Exception as error:  # a fault of ours must cost one line, not the batch
-            return Grade(name, number, State.ENV_ERROR, one_line(f"{type(error).__name__}: {error}"))
+            return Grade(name, number, State.ENV_ERROR, f"{type(error).__name__}: {error}")
 
     def _chapter(self, number: str) -> Chapter:
         """Our copy of the chapter that a submission answers.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lab.course.errors import CourseError
-from lab.course.verdict import Outcome, Verdict
+from lab.course.verdict import Outcome, Verdict, one_line
 
 
 class State(StrEnum):
@@ -26,6 +26,8 @@ class State(StrEnum):
 class Grade:
     """The end of one submission.
 
+    Reasons and notes may quote a student, so each is put on one printable line here, whoever wrote it.
+
     exercises  exercise id → verdict, in chapter order; empty when nothing could be graded
     notes      what a teacher should know and what did not change the result
     """
@@ -37,10 +39,23 @@ class Grade:
     exercises: tuple[tuple[str, Verdict], ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        exercises = tuple((exercise, _printable(verdict)) for exercise, verdict in self.exercises)
+        object.__setattr__(self, "reason", one_line(self.reason))
+        object.__setattr__(self, "exercises", exercises)
+        object.__setattr__(self, "notes", tuple(map(one_line, self.notes)))
+
     @property
     def passed(self) -> int:
         """How many exercises passed."""
         return sum(verdict.outcome is Outcome.PASSED for _, verdict in self.exercises)
+
+
+def _printable(verdict: Verdict) -> Verdict:
+    shown = verdict.counterexample
+    return replace(
+        verdict, reason=one_line(verdict.reason), counterexample=None if shown is None else one_line(shown)
+    )
 
 
 class Ledger:

@@ -15,7 +15,7 @@ from lab.course.grade.rows import Row
 from lab.course.grade.run import Ran
 from lab.course.grade.states import Grade, State
 from lab.course.grade.submission import Answers, is_stub
-from lab.course.verdict import Outcome, Verdict, one_line, unknown
+from lab.course.verdict import Outcome, Verdict, unknown
 
 _WORDS = {
     "StdinNotImplementedError": "input() cannot be used: nobody is there to answer",
@@ -61,7 +61,7 @@ def _state(slots: Sequence[Slot], rows: Sequence[Row | None], ran: Ran) -> tuple
         if row["timed_out"]:
             return State.TIMEOUT, where
         if slot.exercise is None and not row["passed"]:
-            return State.ENV_ERROR, _error(row) or one_line(row["message"])
+            return State.ENV_ERROR, _error(row) or row["message"]
     return State.GRADED, ""
 
 
@@ -75,7 +75,7 @@ def _verdict(exercise: Exercise, attempted: bool, answer: Row | None, check: Row
             Outcome.EXCEPTION, "the kernel died" if answer["kernel_died"] else _WORDS["KeyboardInterrupt"]
         )
     if not answer["passed"]:
-        return Verdict(Outcome.EXCEPTION, _error(answer) or one_line(answer["message"]))
+        return Verdict(Outcome.EXCEPTION, _error(answer) or answer["message"])
     return unknown("not run") if check is None or not check["ran"] else _read_check(exercise, answer, check)
 
 
@@ -106,7 +106,7 @@ def _parse(exercise_id: str, text: str) -> Verdict | None:
 def _warnings(exercise_id: str, answer: Row | None) -> list[str]:
     """A warning never costs a point, but the teacher may want to see it."""
     text = _text(answer, "stderr") if answer is not None and answer["passed"] else ""
-    return [f"{exercise_id}: on stderr: {one_line(_first_line(text))}"] if text.strip() else []
+    return [f"{exercise_id}: on stderr: {_first_line(text)}"] if text.strip() else []
 
 
 def _text(row: Row, name: str) -> str:
@@ -118,7 +118,7 @@ def _error(row: Row) -> str:
     for output in row["outputs"]:
         if output.get("output_type") == "error":
             plain = _WORDS.get(output["ename"])
-            return plain or one_line(f"{output['ename']}: {output['evalue']}")
+            return plain or f"{output['ename']}: {output['evalue']}"
     return ""
 
 
@@ -129,4 +129,4 @@ def _first_line(text: str) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
-    return one_line(lines[-1]) if lines else "nbval said nothing"
+    return lines[-1] if lines else "nbval said nothing"
