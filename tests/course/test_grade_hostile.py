@@ -98,3 +98,10 @@ def test_reasons_and_notes_are_made_printable_where_a_grade_is_made() -> None:
     grade = Grade("a", "99", State.GRADED, "\x1b", (("99-1", verdict),), ("\u2028c",))
     assert (grade.reason, grade.notes) == ("?", ("c",))
     assert grade.exercises == (("99-1", Verdict(Outcome.WRONG, "a b", "?")),)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_F10_a_marker_after_any_end_of_line_is_tampered(workbook: Any, end: str) -> None:
+    workbook.answer("a.ipynb", e1=f"{RIGHT}\n# a{end}## NBVAL_RAISES_EXCEPTION\n1 / 0")
+    grade = grade_all(workbook)["a.ipynb"]
+    assert (grade.state, grade.reason) == (State.TAMPERED, "marker NBVAL_RAISES_EXCEPTION added: 99-1")
