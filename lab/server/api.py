@@ -349,5 +349,5 @@ def _deadline(value: str | None) -> int | None:
     if value is None:
         return None
     if not _MILLISECONDS.fullmatch(value) or int(value) == 0:
-        raise refuse("X-Request-Deadline-Ms", "must be a whole number of milliseconds, at least 1")
+        raise refuse("X-Request-Deadline-Ms", "must be one whole number of milliseconds, at least 1")
     return int(value)

@@ -65,7 +65,7 @@ class Generate:
         try:
             owner.check_open()
             body = await read_body(scope, receive, settings.max_body_bytes, settings.body_timeout)
-            asked = parse_request(self._kind, body, Headers(scope=scope), self._backend.context)
+            asked = parse_request(self._kind, body, _headers(scope), self._backend.context)
             info = _info(info, asked)
             deadline = None if asked.deadline_ms is None else arrived_at + asked.deadline_ms / 1000
             request = owner.submit(info, asked.prompt, asked.params, arrived_at, deadline)
@@ -223,6 +223,14 @@ def _as_api_error(error: Refusal, retry_after: int) -> ApiError:
     status, code = (413, "body_too_large") if isinstance(error, BodyTooLarge) else (408, "body_timeout")
     headers = {"Connection": "close"}  # the rest of the body is not read
     return ApiError(status, str(error), code=code, headers=headers, reason=Reason.INVALID)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """The headers by name. One that is sent twice is one list, as HTTP has it, and no single value."""
+    joined: dict[str, str] = {}
+    for name, value in Headers(scope=scope).items():
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
 
 
 def _info(info: RequestInfo, asked: GenerationRequest) -> RequestInfo:

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -290,11 +290,12 @@ class Bench:
         path: str = "/v1/completions",
         body: Any = None,
         method: str = "POST",
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         client: tuple[str, int] | None = ("127.0.0.1", 50000),
         app: Any = None,
     ) -> Call:
         """Starts an ASGI call; ``await settle()`` lets it run."""
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         scope = {
             "type": "http",
@@ -306,7 +307,7 @@ class Bench:
             "root_path": "",
             "query_string": b"",
             "scheme": "http",
-            "headers": [(n.lower().encode(), v.encode()) for n, v in (headers or {}).items()],
+            "headers": [(n.lower().encode(), v.encode()) for n, v in pairs],
             "client": client,
             "server": ("127.0.0.1", 8000),
         }

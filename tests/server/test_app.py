@@ -236,6 +236,18 @@ async def test_the_callers_deadline_counts_from_arrival(bench: Any, settle: Any)
         assert (call.status, call.error_code) == (504, "overall_deadline")
 
 
+@pytest.mark.parametrize("values", [("250", "250"), ("1", "60000")])
+async def test_two_deadlines_are_none(bench: Any, settle: Any, values: tuple[str, ...]) -> None:
+    async with bench() as b:
+        headers = [("X-Request-Deadline-Ms", value) for value in values]
+        call = b.call("/v1/completions", {"model": "lab-1m", "prompt": "x"}, headers=headers)
+        await settle()
+        assert call.status == 400
+        assert call.json["error"]["param"] == "X-Request-Deadline-Ms"
+        assert "one whole number" in call.json["error"]["message"]
+    assert b.host.commands == []
+
+
 async def test_a_full_house_refuses(bench: Any, settle: Any) -> None:
     async with bench(slots=2, max_queued=1) as b:
         accepted = [b.completion() for _ in range(3)]
