@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,14 @@ from lab.course.verdict import Outcome, Verdict
 WRONG = "def double(n):\n    return n * n"
 RIGHT = "def double(n):\n    return n + n"
 THREE = "LIMIT = 3"
+STUBBORN = """
+while True:
+    try:
+        while True:
+            pass
+    except KeyboardInterrupt:
+        pass
+"""
 ROW = {
     "index": 4,
     "passed": True,
@@ -36,6 +46,21 @@ def grade_all(workbook: Any, timeout: float = 60.0) -> dict[str, Grade]:
     settings = Settings(timeout, jobs=min(4, os.cpu_count() or 1))
     grades = grade_folder(workbook.submissions, workbook.root, workbook.chapters, settings)
     return {grade.submission: grade for grade in grades}
+
+
+def wait_until_gone(command: str) -> None:
+    """Until no process's command line begins so; a killed one takes a moment to leave /proc."""
+    deadline = time.monotonic() + 10
+    while found := [path for path in Path("/proc").glob("[0-9]*/cmdline") if _begins(path, command)]:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def _begins(path: Path, command: str) -> bool:
+    try:
+        return path.read_bytes().startswith(command.encode())
+    except OSError:
+        return False
 
 
 def test_rows_are_read_until_the_line_that_was_cut() -> None:
@@ -105,3 +130,42 @@ def test_F10_a_marker_after_any_end_of_line_is_tampered(workbook: Any, end: str)
     workbook.answer("a.ipynb", e1=f"{RIGHT}\n# a{end}## NBVAL_RAISES_EXCEPTION\n1 / 0")
     grade = grade_all(workbook)["a.ipynb"]
     assert (grade.state, grade.reason) == (State.TAMPERED, "marker NBVAL_RAISES_EXCEPTION added: 99-1")
+
+
+ESCAPE = """
+import subprocess, sys
+null = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+subprocess.Popen(["sleep", "{seconds}"], env={{}}, start_new_session=True, **null)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+def test_a_child_without_environment_in_its_own_session_does_not_outlive_the_run(
+    workbook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mark = 100_000 + os.getpid()
+    workbook.answer("ended.ipynb", e1=RIGHT, e2=ESCAPE.format(seconds=f"{mark}.1") + THREE)
+    workbook.answer("killed.ipynb", e1=ESCAPE.format(seconds=f"{mark}.2") + STUBBORN)
+    grades = grade_all(workbook, timeout=8)
+    assert (grades["ended.ipynb"].passed, grades["killed.ipynb"].state) == (2, State.TIMEOUT)
+    wait_until_gone(f"sleep\0{mark}.")
+    assert not list(tmp_path.glob("lab-grade-*"))
+
+
+def test_a_folder_that_cannot_be_removed_at_once_costs_no_grade(
+    workbook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = tempfile.TemporaryDirectory.cleanup, []
+
+    def busy(scratch: tempfile.TemporaryDirectory[str]) -> None:
+        calls.append(scratch.name)
+        if len(calls) < 3:
+            raise OSError("busy")
+        real(scratch)
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory.cleanup", busy)
+    workbook.answer("a.ipynb", e1=RIGHT)
+    assert grade_all(workbook)["a.ipynb"].passed == 1
+    assert len(calls) == 3
+    assert not Path(calls[0]).exists()

@@ -1,8 +1,9 @@
 """Running an assembled notebook under nbval: in a clean folder, in a process of its own, with a time limit.
 
 Importing pytest and nbval costs far more than running a small notebook. So they are imported once, in
-multiprocessing's fork server, and each submission gets a fresh fork of it. A fork is its own session; what
-it started carries a token in its environment, and is killed by that token when the time is over.
+multiprocessing's fork server, and each submission gets a fresh fork of it. A fork is its own session and
+adopts the orphans below it, so that what an answer started is found and killed at the end. Should the fork
+itself be killed, a token in the environment of what it started is left to find it by.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from lab.course.grade.reaper import become_reaper, end_descendants
 from lab.course.grade.rows import Row, read_rows
 from lab.course.kernel import environment
 from lab.course.nbval import NBVAL_FLAGS
@@ -46,8 +49,7 @@ def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) 
 
     `stop` ends the run early: somebody interrupted the batch.
     """
-    with tempfile.TemporaryDirectory(prefix="lab-grade-") as scratch:
-        base = Path(scratch)
+    with _scratch() as base:
         folder, report, log = base / "chapter", base / "report.jsonl", base / "nbval.log"
         folder.mkdir()
         (folder / name).write_text(dumps(notebook), encoding="utf-8", newline="\n")
@@ -58,6 +60,18 @@ def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) 
         with report.open("rb") as written:  # before the run, which takes the file's name away
             killed = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
             return Ran(read_rows(written.read()), killed, _read_end(log))
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards; what cannot be removed costs no grade."""
+    scratch = tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True)
+    try:
+        yield Path(scratch.name)
+    finally:
+        for _ in range(3):  # a process that is just being killed may still have written
+            with contextlib.suppress(OSError):
+                scratch.cleanup()
 
 
 def _environment(root: Path, base: Path, report: Path) -> dict[str, str]:
@@ -89,6 +103,9 @@ def _in_a_fork(
             process.join(min(POLL, max(0.0, due - time.monotonic())))
         return bool(process.is_alive())
     finally:
+        if process.is_alive() and process.pid is not None:
+            os.kill(process.pid, signal.SIGSTOP)  # it starts nothing more, and goes on adopting
+            end_descendants(process.pid)
         process.kill()  # by its own id: so early it may not be a session yet
         process.join()
         _kill(process.pid, values[TOKEN])
@@ -104,8 +121,9 @@ def _context() -> Any:
 
 
 def _work(arguments: list[str], values: dict[str, str], folder: str, log: str) -> None:
-    """In the fork: become a session, take the environment, run pytest, leave without cleaning up twice."""
+    """In the fork: become a session, take the environment, run pytest, end what it left, and leave at once."""
     os.setsid()
+    become_reaper()
     os.environ.clear()
     os.environ.update(values)
     tempfile.tempdir = None  # the parent's choice of a temporary folder may be cached
@@ -118,6 +136,7 @@ def _work(arguments: list[str], values: dict[str, str], folder: str, log: str) -
 
     status = pytest.main(["-p", "nbval.plugin", *arguments])  # no entry points are loaded, so name it
     sys.stdout.flush()
+    end_descendants(os.getpid())
     os._exit(int(status))
 
 
