@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def command(
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: nothing is left behind
     began = time.monotonic()
     settings = Settings(timeout=timeout, jobs=jobs or os.cpu_count() or 1, only=chapter)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from lab.course.grade.states import Ledger
 from lab.course.grade.submission import Answers
 from lab.course.grade.verdict import judge
 from lab.course.notebook import exercise_of, source
+from lab.course.proc import carriers
 from lab.course.verdict import Outcome
 
 
@@ -244,3 +246,37 @@ def test_an_interrupt_ends_what_runs_and_starts_nothing_more(workbook: Any) -> N
     with pytest.raises(KeyboardInterrupt):
         grade_folder(workbook.submissions, workbook.root, workbook.chapters, Settings(600, jobs=2), interrupt)
     assert time.monotonic() - began < 100  # and not the 300 s that one cell may take
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to handle")
+def test_a_terminated_batch_leaves_no_process_and_no_folder(workbook: Any, tmp_path: Path) -> None:
+    begun, scratch = tmp_path / "begun", tmp_path / "scratch"
+    scratch.mkdir()
+    endless = f"open({str(begun)!r}, 'w').close()\nwhile True:\n    pass"
+    workbook.answer("a.ipynb", e1=endless)
+    mark = secrets.token_hex(8)
+    exercises = source(workbook.notebook["cells"][1]).partition("from lab.course import")[0]
+    batch = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"{exercises}\nfrom lab.cli.grade import command\ncommand()",
+            str(workbook.submissions),
+        ],
+        env={**os.environ, "TMPDIR": str(scratch), "BATCH_MARK": mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while not begun.exists():
+        assert batch.poll() is None, batch.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    batch.terminate()
+    _, said = batch.communicate(timeout=60)
+    assert batch.returncode == 1
+    assert said.decode().strip() == "Aborted!"
+    while carriers("BATCH_MARK", mark):  # the fork server notices by itself that its parent is gone
+        assert time.monotonic() < deadline + 60
+        time.sleep(0.05)
+    assert list(scratch.iterdir()) == []
