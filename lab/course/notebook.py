@@ -36,8 +36,10 @@ class InvalidNotebook(CourseError):
 def read(path: Path) -> Notebook:
     """The notebook at `path`, always decoded as UTF-8.
 
-    :raises InvalidNotebook: unreadable, not JSON, or not a version 4 notebook
+    :raises InvalidNotebook: no file, unreadable, not JSON, or not a version 4 notebook
     """
+    if not path.is_file():
+        raise InvalidNotebook("not a file")
     try:
         notebook = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
@@ -45,8 +47,12 @@ def read(path: Path) -> Notebook:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or notebook.get("nbformat") != 4:
         raise InvalidNotebook("not a notebook of format 4")
+    if not isinstance(notebook.get("metadata", {}), dict):
+        raise InvalidNotebook("the notebook's metadata is not an object")
     if not all(_is_cell(cell) for cell in cells):
-        raise InvalidNotebook("a cell lacks its type, source or metadata")
+        raise InvalidNotebook("a cell lacks its type, source or metadata, or its id is not text")
+    if not all(_is_text(source(cell)) for cell in cells):
+        raise InvalidNotebook("a source holds half a character, which no file can")
     return notebook  # type: ignore[no-any-return]
 
 
@@ -113,6 +119,11 @@ def joined(text: str | list[str]) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
+def _is_text(text: str) -> bool:
+    """JSON may name one half of a surrogate pair, which is not a character."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _is_cell(cell: object) -> bool:
     if not isinstance(cell, dict) or not isinstance(cell.get("metadata"), dict):
         return False
@@ -122,6 +133,7 @@ def _is_cell(cell: object) -> bool:
     outputs = cell.get("outputs", [])
     return (
         isinstance(text, str)
+        and isinstance(cell.get("id", ""), str)
         and cell.get("cell_type") in ("code", "markdown", "raw")
         and isinstance(outputs, list)
         and all(isinstance(output, dict) for output in outputs)

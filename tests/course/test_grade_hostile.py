@@ -169,3 +169,29 @@ def test_a_folder_that_cannot_be_removed_at_once_costs_no_grade(
     assert grade_all(workbook)["a.ipynb"].passed == 1
     assert len(calls) == 3
     assert not Path(calls[0]).exists()
+
+
+def test_what_is_no_notebook_is_invalid_and_not_our_error(workbook: Any) -> None:
+    def no_metadata(notebook: dict[str, Any]) -> None:
+        notebook["metadata"] = []
+
+    def odd_id(notebook: dict[str, Any]) -> None:
+        notebook["cells"][2]["id"] = ["x"]
+
+    workbook.answer("metadata.ipynb", no_metadata)
+    workbook.answer("id.ipynb", odd_id)
+    workbook.answer("half.ipynb", e1=RIGHT + "  # \ud800")
+    workbook.answer("UPPER.IPYNB")
+    (workbook.submissions / "folder.ipynb").mkdir()
+    (workbook.submissions / "link.ipynb").symlink_to("gone")
+    os.mkfifo(workbook.submissions / "pipe.ipynb")
+    grades = grade_all(workbook)
+    assert grades.pop("UPPER.IPYNB").state is State.NOT_ATTEMPTED
+    assert {name: (grade.state, grade.reason) for name, grade in grades.items()} == {
+        "folder.ipynb": (State.INVALID, "not a file"),
+        "half.ipynb": (State.INVALID, "a source holds half a character, which no file can"),
+        "id.ipynb": (State.INVALID, "a cell lacks its type, source or metadata, or its id is not text"),
+        "link.ipynb": (State.INVALID, "not a file"),
+        "metadata.ipynb": (State.INVALID, "the notebook's metadata is not an object"),
+        "pipe.ipynb": (State.INVALID, "not a file"),
+    }

@@ -33,8 +33,11 @@ class Answers:
 
 
 def find(folder: Path) -> list[Path]:
-    """Every notebook below `folder`, sorted; hidden files and checkpoints are no submissions."""
-    found = (path for path in folder.rglob("*.ipynb") if path.is_file())
+    """Everything below `folder` that is called a notebook, sorted; hidden files and checkpoints are not.
+
+    Folders and broken links too: what somebody handed in gets a line, even if nobody can read it.
+    """
+    found = (path for path in folder.rglob("*") if path.suffix.lower() == ".ipynb")
     return sorted(
         path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
