@@ -8,6 +8,7 @@ each pair, and each result is compared with the grid's.
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -129,6 +130,8 @@ def command(seconds: float, as_json: bool, as_evidence: bool) -> None:
 
     Example: lab bench trace --seconds 10
     """
+    if not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is not a finite number.", param_hint="--seconds")
     samples = measure(seconds)
     try:
         if as_evidence:

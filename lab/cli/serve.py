@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from lab.cli.params import FiniteFloat
+
 _CURL = """curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' \\
   -d '{{"model": "{model}", "stream": true, "messages": [{{"role": "user", "content": "What is backpressure?"}}]}}'"""
 _LIMITS = (
@@ -26,7 +28,7 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(_LIMITS):
         option = f"--{name.replace('_', '-')}"
         text = "Seconds; 0 switches it off." if name != "flush_timeout" else "Seconds for the last words."
-        function = click.option(option, type=click.FloatRange(min=0), help=text)(function)
+        function = click.option(option, type=FiniteFloat(min=0), help=text)(function)
     return function
 
 
@@ -65,10 +67,8 @@ def _limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="An X-App-Id with metrics of its own; repeat it for more. Others are counted as `other`.",
 )
 @click.option("--commit", default="first", show_default=True, type=click.Choice(["first", "early"]))
-@click.option(
-    "--ping", default=15.0, show_default=True, type=click.FloatRange(0), help="Seconds; 0 sends none."
-)
-@click.option("--grace", default=20.0, show_default=True, type=click.FloatRange(0), help="Seconds to drain.")
+@click.option("--ping", default=15.0, show_default=True, type=FiniteFloat(0), help="Seconds; 0 sends none.")
+@click.option("--grace", default=20.0, show_default=True, type=FiniteFloat(0), help="Seconds to drain.")
 @_limit_options
 def command(ping: float, **options: Any) -> None:
     """Serve the tiny LM over an OpenAI-compatible SSE API.

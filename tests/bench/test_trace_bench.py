@@ -1,6 +1,7 @@
 """The bench of the trace: its sides agree, its claims follow from its samples."""
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,13 @@ def test_a_side_that_differs_stops_the_bench(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(bench, "scalar", lambda one: (*right(one)[:4], 99, right(one)[5]))
     with pytest.raises(bench.Disagreement, match="scalar differs"):
         bench.measure(seconds=0)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+def test_a_time_that_is_none_is_one_line(seconds: str) -> None:
+    result = CliRunner().invoke(bench.command, ["--seconds", seconds])
+    assert result.exit_code == 2
+    assert "--seconds" in result.output.splitlines()[-1]
 
 
 def test_claims_follow_from_the_samples() -> None:

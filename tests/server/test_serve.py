@@ -148,7 +148,7 @@ def test_a_port_in_use_is_one_line() -> None:
         (["--app", "two words"], "apps must be ids"),
         (["--grace", "nan"], "grace"),
         (["--ping", "inf"], "ping"),
-        (["--ttft-timeout", "nan"], "ttft_timeout"),
+        (["--ttft-timeout", "nan"], "--ttft-timeout"),
     ],
 )
 def test_bad_options_are_one_line(arguments: list[str], words: str) -> None:
