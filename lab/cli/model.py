@@ -5,18 +5,48 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from lab.cli.params import FiniteFloat
 
 if TYPE_CHECKING:
     from lab.model.training import TrainSettings
 
 NAMES = click.Choice(["lab-1m", "lab-100k"])
+SEED = click.IntRange(-(2**63), 2**63 - 1)  # what the generators of torch take
+
+
+class Folder(click.Path):
+    """A folder to write to. An empty name, as of an unset shell variable, is not the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """:raises click.BadParameter: when it is empty, or a file."""
+        if value == "":
+            self.fail("the name of the folder is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Text(click.types.StringParamType):
+    """A text that can be written as UTF-8: an argument may be any bytes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """:raises click.BadParameter: when it cannot."""
+        text = str(super().convert(value, param, ctx))
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            self.fail(f"it is not UTF-8 at character {error.start}.", param, ctx)
+        return text
 
 
 @click.group()
@@ -29,12 +59,12 @@ def command() -> None:
 
 @command.command()
 @click.option("--name", type=NAMES, default="lab-1m", show_default=True, help="Which model to train.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder [default: build/models/NAME]."
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of corpus, weights and order.")
+@click.option("--out", type=Folder(), help="Folder [default: build/models/NAME].")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Seed of corpus, weights and order.")
 @click.option("--steps", type=click.IntRange(1), help="Fewer steps for a try [default: as shipped].")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of torch.")
+@click.option(
+    "--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Threads of torch."
+)
 @click.option("--record", is_flag=True, help="Sample the result and record the run as evidence.")
 def train(name: str, out: Path | None, seed: int, steps: int | None, threads: int, record: bool) -> None:
     """Train a model from a seed and save it in the layout of Hugging Face.
@@ -47,9 +77,12 @@ def train(name: str, out: Path | None, seed: int, steps: int | None, threads: in
     if steps is not None:
         settings = replace(settings, steps=steps)
     folder = out or Path("build", "models", name)
+    with _writing(folder):
+        _make(folder)  # before the long run, not after it
     with _progress(settings) as on_step:
         result = training.train(settings, on_step)
-    checkpoint.save(folder, result.transformer, result.tokenizer)
+    with _writing(folder):
+        checkpoint.save(folder, result.transformer, result.tokenizer)
     click.echo(
         f"held_out_loss={result.held_out_loss:.4f} cpu_seconds={result.cpu_seconds:.0f} saved={folder}"
     )
@@ -61,14 +94,12 @@ def train(name: str, out: Path | None, seed: int, steps: int | None, threads: in
 
 @command.command()
 @click.option("--name", default="lab-1m", show_default=True, help="Checkpoint to use.")
-@click.option("--prompt", help="Text to continue; without it the model starts from nothing.")
-@click.option("--chat", help="A user's message to answer.")
+@click.option("--prompt", type=Text(), help="Text to continue; without it the model starts from nothing.")
+@click.option("--chat", type=Text(), help="A user's message to answer.")
 @click.option("--max-tokens", type=click.IntRange(1, 1000), default=200, show_default=True)
-@click.option(
-    "--temperature", type=click.FloatRange(0, 2), default=0.7, show_default=True, help="0 is greedy."
-)
+@click.option("--temperature", type=FiniteFloat(0, 2), default=0.7, show_default=True, help="0 is greedy.")
 @click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of texts.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
 def sample(
@@ -154,7 +185,7 @@ def steps(name: str, device: str, context: int, repeats: int, record: bool, as_j
 
 
 @command.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=Folder())
 @click.option("--name", default="lab-1m", show_default=True, help="Checkpoint to copy.")
 def export(folder: Path, name: str) -> None:
     """Copy a checkpoint to FOLDER, from where transformers can load it.
@@ -167,10 +198,27 @@ def export(folder: Path, name: str) -> None:
         raise click.ClickException(
             f"there is no checkpoint {name!r}; there are {', '.join(checkpoint.available())}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in checkpoint.FILES:
-        shutil.copyfile(checkpoint.WEIGHTS / name / file, folder / file)
+    with _writing(folder):
+        _make(folder)
+        for file in checkpoint.FILES:
+            shutil.copyfile(checkpoint.WEIGHTS / name / file, folder / file)
     click.echo(f"copied {len(checkpoint.FILES)} files to {folder}")
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What the system says against writing to a folder, in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise click.ClickException(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _make(folder: Path) -> None:
+    """Makes a folder that takes a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 @contextmanager

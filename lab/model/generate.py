@@ -5,13 +5,17 @@ An engine does the same with arrivals, limits and leaving clients; this one is f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from lab.model.checkpoint import Model
+from lab.model.errors import ModelError
 from lab.model.kv_cache import DenseCache
+
+COLDEST = 1e-3  # a temperature below divides logits beyond what a float can hold
 
 
 def generate(
@@ -24,10 +28,21 @@ def generate(
 ) -> list[list[int]]:
     """Tokens after each prompt, the closing `eos` not among them; temperature 0 takes the best token each time.
 
-    :raises ModelError: when a prompt is empty, or with its answer does not fit the model's context.
+    :raises ModelError: when a prompt is empty, or with its answer does not fit the model's context, or when the
+        temperature is neither 0 nor a number from 0.001 on.
     """
+    if temperature != 0 and not COLDEST <= temperature < math.inf:
+        raise ModelError(
+            f"the temperature must be 0, which is greedy, or at least {COLDEST}, not {temperature}"
+        )
     weight = model.transformer.model.embed_tokens.weight
     longest = max(len(prompt) for prompt in prompts) + max_tokens
+    context = model.config.max_position_embeddings
+    if longest > context:
+        raise ModelError(
+            f"a prompt of {longest - max_tokens} tokens and an answer of {max_tokens} do not fit "
+            f"the context of {context} tokens"
+        )
     cache = DenseCache(model.config, len(prompts), longest, weight.dtype, weight.device)
     random_ = torch.Generator(device=weight.device).manual_seed(seed)
     logits = torch.stack(
