@@ -195,3 +195,13 @@ def test_what_is_no_notebook_is_invalid_and_not_our_error(workbook: Any) -> None
         "metadata.ipynb": (State.INVALID, "the notebook's metadata is not an object"),
         "pipe.ipynb": (State.INVALID, "not a file"),
     }
+
+
+def test_an_answer_that_ends_nbval_is_not_our_error(workbook: Any) -> None:
+    workbook.answer("kill.ipynb", e1=f"{RIGHT}\nimport os\nos.kill(os.getppid(), 9)", e2=THREE)
+    workbook.answer("term.ipynb", e1=RIGHT, e2="import os\nos.kill(os.getppid(), 15)\nLIMIT = 3")
+    grades = grade_all(workbook)
+    assert {(name, grade.state, grade.reason) for name, grade in grades.items()} == {
+        ("kill.ipynb", State.KERNEL_DIED, "nbval was ended by SIGKILL in the answer cell of 99-1"),
+        ("term.ipynb", State.KERNEL_DIED, "nbval was ended by SIGTERM in the answer cell of 99-2"),
+    }

@@ -42,6 +42,7 @@ class Ran:
     rows: dict[int, Row] | None
     killed: bool  # the time was over
     log: str  # the end of nbval's own output
+    signal: str = ""  # what ended nbval, when it was not us: "SIGKILL"
 
 
 def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) -> Ran:
@@ -58,8 +59,8 @@ def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) 
         arguments += ["--rootdir", str(folder), str(folder / name)]
         report.touch()
         with report.open("rb") as written:  # before the run, which takes the file's name away
-            killed = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
-            return Ran(read_rows(written.read()), killed, _read_end(log))
+            status = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
+            return Ran(read_rows(written.read()), status is None, _read_end(log), _signal_name(status))
 
 
 @contextlib.contextmanager
@@ -94,14 +95,17 @@ def _environment(root: Path, base: Path, report: Path) -> dict[str, str]:
 
 def _in_a_fork(
     arguments: list[str], values: dict[str, str], folder: Path, log: Path, due: float, stop: Event
-) -> bool:
-    """Run pytest in a fork of the fork server; True when it had to be killed, at the monotonic time `due`."""
+) -> int | None:
+    """Run pytest in a fork of the fork server; its status, or None when it was killed at the monotonic time `due`.
+
+    A status below zero is the signal that ended it.
+    """
     process = _context().Process(target=_work, args=(arguments, values, str(folder), str(log)), daemon=True)
     process.start()
     try:
         while process.is_alive() and time.monotonic() < due and not stop.is_set():
             process.join(min(POLL, max(0.0, due - time.monotonic())))
-        return bool(process.is_alive())
+        return None if process.is_alive() else int(process.exitcode)
     finally:
         if process.is_alive() and process.pid is not None:
             os.kill(process.pid, signal.SIGSTOP)  # it starts nothing more, and goes on adopting
@@ -110,6 +114,15 @@ def _in_a_fork(
         process.join()
         _kill(process.pid, values[TOKEN])
         process.close()
+
+
+def _signal_name(status: int | None) -> str:
+    if status is None or status >= 0:
+        return ""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # a real-time signal
+        return f"signal {-status}"
 
 
 def _context() -> Any:

@@ -54,6 +54,8 @@ def _state(slots: Sequence[Slot], rows: Sequence[Row | None], ran: Ran) -> tuple
     """The first thing that went wrong decides; a missing row means that the run ended there."""
     for slot, row in zip(slots, rows, strict=True):
         where = f"in the {slot.role} cell of {slot.exercise}" if slot.exercise else f"in {slot.role} cell"
+        if row is None and ran.signal:
+            return State.KERNEL_DIED, f"nbval was ended by {ran.signal} {where}"
         if row is None:
             return (State.TIMEOUT, where) if ran.killed else (State.ENV_ERROR, _last_line(ran.log))
         if row["kernel_died"]:
