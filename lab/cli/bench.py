@@ -10,11 +10,13 @@ BENCHES: dict[str, str] = {
     "engine": "The engine loop against a plain torch loop of the same model.",
     "server": "Tokens served over SSE against the engine alone.",
     "trace": "A sweep of traces on a grid against one simulation per cell.",
+    "never-reader": "How far a server runs ahead of a client that reads nothing; always recorded.",
+    "three-times": "Headers, first text and end of a stream; always recorded.",
 }
 
 
 class BenchGroup(click.Group):
-    """A click group whose commands are `lab.bench.<name>.command`."""
+    """A click group whose commands are `lab.bench.<name>.command`, a dash for an underscore."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(BENCHES)
@@ -22,9 +24,10 @@ class BenchGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in BENCHES:
             return None
-        command = importlib.import_module(f"lab.bench.{cmd_name}").command
+        module = f"lab.bench.{cmd_name.replace('-', '_')}"
+        command = importlib.import_module(module).command
         if not isinstance(command, click.Command):
-            raise TypeError(f"lab.bench.{cmd_name}.command must be a click command")
+            raise TypeError(f"{module}.command must be a click command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
