@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from lab.cli.params import FiniteFloat
 from lab.course.errors import CourseError
 from lab.course.grade import Grade, Settings, grade_folder, load_chapters, report
 from lab.course.root import workbook_root
@@ -28,7 +29,7 @@ from lab.course.verdict import printable
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(4, 3600),
+    type=FiniteFloat(4, 3600),
     default=60,
     show_default=True,
     help="Seconds per submission; one cell may take half of them.",

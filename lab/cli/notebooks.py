@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from lab.cli.params import FiniteFloat
 from lab.course.errors import CourseError
 from lab.course.root import chapter_paths, workbook_root
 
@@ -25,7 +26,7 @@ def command() -> None:
 @command.command()
 @click.argument("notebooks", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=120, show_default=True, help="Seconds per cell."
+    "--timeout", type=FiniteFloat(min=1), default=120, show_default=True, help="Seconds per cell."
 )
 def refresh(notebooks: tuple[Path, ...], timeout: float) -> None:
     """Run chapters from top to bottom and store what they print.
@@ -75,7 +76,7 @@ def check(notebooks: tuple[Path, ...], as_json: bool) -> None:
     "-n", "--jobs", type=click.IntRange(min=1), help="Notebooks at once; the number of CPUs, at most 4."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds per cell."
+    "--timeout", type=FiniteFloat(min=1), default=60, show_default=True, help="Seconds per cell."
 )
 def test(notebooks: tuple[Path, ...], jobs: int | None, timeout: float) -> None:
     """Run chapters under nbval against their recorded outputs and the evidence.

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab.cli.grade import _table, command
+from lab.cli.notebooks import command as notebooks
 from lab.course.errors import CourseError
 from lab.course.grade import Chapter, Grade, Settings, State, grade_folder, report
 from lab.course.grade.assemble import assemble
@@ -280,3 +281,16 @@ def test_a_terminated_batch_leaves_no_process_and_no_folder(workbook: Any, tmp_p
         assert time.monotonic() < deadline + 60
         time.sleep(0.05)
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("timeout", ["nan", "inf", "-inf", "1e999", "0", "x"])
+def test_a_timeout_is_a_finite_number(workbook: Any, timeout: str) -> None:
+    chapter = str(workbook.root / "chapters" / "99_tiny.ipynb")
+    for target, arguments in (
+        (command, [str(workbook.submissions.parent)]),
+        (notebooks, ["refresh", chapter]),
+        (notebooks, ["test", chapter]),
+    ):
+        done = CliRunner().invoke(target, [*arguments, "--timeout", timeout])
+        assert done.exit_code == 2
+        assert "Invalid value for '--timeout'" in done.output
