@@ -50,6 +50,8 @@ def command(
     began = time.monotonic()
     settings = Settings(timeout=timeout, jobs=jobs or os.cpu_count() or 1, only=chapter)
     try:
+        if out is not None:
+            report.prepare(out)
         root = workbook_root()
         chapters = load_chapters(root)
         if chapter is not None and chapter not in chapters:

@@ -294,3 +294,24 @@ def test_a_timeout_is_a_finite_number(workbook: Any, timeout: str) -> None:
         done = CliRunner().invoke(target, [*arguments, "--timeout", timeout])
         assert done.exit_code == 2
         assert "Invalid value for '--timeout'" in done.output
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_batch(
+    workbook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> list[Grade]:
+        raise AssertionError("the batch ran")
+
+    monkeypatch.setattr("lab.cli.grade.grade_folder", never)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "taken.csv").mkdir()
+    for out, said in (
+        ("", "--out must name a file, without its ending"),
+        (".", "--out must name a file, without its ending"),
+        (str(tmp_path / "file" / "grades"), f"cannot write in {tmp_path / 'file'}: "),
+        ("/proc/nowhere/grades", "cannot write in /proc/nowhere: "),
+        (str(tmp_path / "taken"), f"cannot write {tmp_path / 'taken.csv'}: it is a folder"),
+    ):
+        done = CliRunner().invoke(command, [str(tmp_path), "--out", out])
+        assert (done.exit_code, len(done.output.splitlines())) == (1, 1), done.output
+        assert done.output.startswith(f"Error: {said}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lab.course.errors import CourseError
 from lab.course.grade.states import Grade
 from lab.course.verdict import Outcome, Verdict, printable
 from lab.evidence.files import write_atomically
@@ -59,13 +61,34 @@ def as_json(grades: Sequence[Grade]) -> str:
     return json.dumps([_plain(grade) for grade in grades], ensure_ascii=False, indent=1) + "\n"
 
 
+def prepare(prefix: Path) -> None:
+    """Make the folder for `prefix`.csv and `prefix`.json, before hours are spent on what goes there.
+
+    :raises CourseError: they cannot be written
+    """
+    if not prefix.name:
+        raise CourseError("--out must name a file, without its ending")
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=prefix.parent):
+            pass
+    except OSError as error:
+        raise CourseError(f"cannot write in {prefix.parent}: {error.strerror}") from error
+    for path in _paths(prefix):
+        if path.is_dir():
+            raise CourseError(f"cannot write {path}: it is a folder")
+
+
 def write(grades: Sequence[Grade], prefix: Path) -> tuple[Path, Path]:
-    """Write `prefix`.csv and `prefix`.json, each in one step; returns both paths."""
-    paths = (prefix.with_name(prefix.name + ".csv"), prefix.with_name(prefix.name + ".json"))
-    prefix.parent.mkdir(parents=True, exist_ok=True)
+    """Write `prefix`.csv and `prefix`.json, each in one step, where `prepare` has been; returns both paths."""
+    paths = _paths(prefix)
     for path, text in zip(paths, (as_csv(grades), as_json(grades)), strict=True):
         write_atomically(path, text)
     return paths
+
+
+def _paths(prefix: Path) -> tuple[Path, Path]:
+    return prefix.with_name(prefix.name + ".csv"), prefix.with_name(prefix.name + ".json")
 
 
 def _failures(grade: Grade) -> list[str]:
