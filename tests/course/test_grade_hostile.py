@@ -205,3 +205,23 @@ def test_an_answer_that_ends_nbval_is_not_our_error(workbook: Any) -> None:
         ("kill.ipynb", State.KERNEL_DIED, "nbval was ended by SIGKILL in the answer cell of 99-1"),
         ("term.ipynb", State.KERNEL_DIED, "nbval was ended by SIGTERM in the answer cell of 99-2"),
     }
+
+
+def test_a_check_that_takes_too_long_is_an_exception(workbook: Any) -> None:
+    workbook.answer("a.ipynb", e1="def double(n):\n    while True:\n        pass", e2=THREE)
+    workbook.answer("b.ipynb", e1="import os\ndef double(n):\n    os._exit(0)", e2=THREE)
+    grades = grade_all(workbook, timeout=8)
+    assert (grades["a.ipynb"].state, grades["a.ipynb"].passed) == (State.TIMEOUT, 1)
+    assert grades["a.ipynb"].exercises[0][1] == Verdict(Outcome.EXCEPTION, "took too long")
+    assert grades["b.ipynb"].state is State.KERNEL_DIED
+    assert grades["b.ipynb"].exercises[0][1] == Verdict(Outcome.EXCEPTION, "the kernel died")
+
+
+def test_an_attempt_that_raises_as_the_stub_does_is_an_exception(workbook: Any) -> None:
+    workbook.answer(
+        "a.ipynb", e1="def double(n):\n    if n:\n        raise NotImplementedError\n    return 0"
+    )
+    verdicts = [verdict for _, verdict in grade_all(workbook)["a.ipynb"].exercises]
+    assert verdicts[0].outcome is Outcome.EXCEPTION
+    assert verdicts[0].reason.startswith("NotImplementedError: ")
+    assert verdicts[1] == Verdict(Outcome.NOT_ATTEMPTED)

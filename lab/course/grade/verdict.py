@@ -19,7 +19,7 @@ from lab.course.verdict import Outcome, Verdict, unknown
 
 _WORDS = {
     "StdinNotImplementedError": "input() cannot be used: nobody is there to answer",
-    "KeyboardInterrupt": "stopped: it took too long",
+    "KeyboardInterrupt": "took too long",
 }
 _NOT_RUN = "the answer cell has not run: "
 
@@ -72,10 +72,9 @@ def _verdict(exercise: Exercise, attempted: bool, answer: Row | None, check: Row
         return Verdict(Outcome.NOT_ATTEMPTED)
     if answer is None or not answer["ran"]:
         return unknown("not run")
-    if answer["timed_out"] or answer["kernel_died"]:
-        return Verdict(
-            Outcome.EXCEPTION, "the kernel died" if answer["kernel_died"] else _WORDS["KeyboardInterrupt"]
-        )
+    for row in (answer, check):
+        if row is not None and row["ran"] and (row["timed_out"] or row["kernel_died"]):
+            return Verdict(Outcome.EXCEPTION, "the kernel died" if row["kernel_died"] else "took too long")
     if not answer["passed"]:
         return Verdict(Outcome.EXCEPTION, _error(answer) or answer["message"])
     return unknown("not run") if check is None or not check["ran"] else _read_check(exercise, answer, check)
@@ -93,6 +92,8 @@ def _read_check(exercise: Exercise, answer: Row, check: Row) -> Verdict:
         return Verdict(
             Outcome.WRONG, "; ".join(filter(None, (said.reason.removeprefix(_NOT_RUN), complaint)))
         )
+    if said.outcome is Outcome.NOT_ATTEMPTED:  # the check takes it for the stub, which it is not
+        return Verdict(Outcome.EXCEPTION, "NotImplementedError: the answer, or what it calls, raised it")
     return said
 
 
