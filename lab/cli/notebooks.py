@@ -25,9 +25,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("notebooks", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--timeout", type=FiniteFloat(min=1), default=120, show_default=True, help="Seconds per cell."
-)
+@click.option("--timeout", type=FiniteFloat(min=1), default=120, show_default=True, help="Seconds per cell.")
 def refresh(notebooks: tuple[Path, ...], timeout: float) -> None:
     """Run chapters from top to bottom and store what they print.
 
@@ -75,9 +73,7 @@ def check(notebooks: tuple[Path, ...], as_json: bool) -> None:
 @click.option(
     "-n", "--jobs", type=click.IntRange(min=1), help="Notebooks at once; the number of CPUs, at most 4."
 )
-@click.option(
-    "--timeout", type=FiniteFloat(min=1), default=60, show_default=True, help="Seconds per cell."
-)
+@click.option("--timeout", type=FiniteFloat(min=1), default=60, show_default=True, help="Seconds per cell.")
 def test(notebooks: tuple[Path, ...], jobs: int | None, timeout: float) -> None:
     """Run chapters under nbval against their recorded outputs and the evidence.
 

@@ -150,7 +150,7 @@ class Workbook:
         path = self.submissions / name
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(notebook, ensure_ascii=False)
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")  # a lone surrogate becomes its escape
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")  # for lone surrogates
         return path
 
     @staticmethod

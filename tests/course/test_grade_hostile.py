@@ -225,3 +225,22 @@ def test_an_attempt_that_raises_as_the_stub_does_is_an_exception(workbook: Any) 
     assert verdicts[0].outcome is Outcome.EXCEPTION
     assert verdicts[0].reason.startswith("NotImplementedError: ")
     assert verdicts[1] == Verdict(Outcome.NOT_ATTEMPTED)
+
+
+@pytest.mark.parametrize("word", ["exit()", "quit()"])
+def test_exit_is_the_fault_of_its_own_exercise(workbook: Any, word: str) -> None:
+    workbook.answer("a.ipynb", e1=f"{RIGHT}\n{word}", e2=THREE)
+    grade = grade_all(workbook)["a.ipynb"]
+    assert (grade.state, grade.passed) == (State.GRADED, 1)
+    assert grade.exercises[0][1] == Verdict(Outcome.EXCEPTION, "NotebookStopped: exit() stops the notebook")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    ["import sys\nsys.stdout = None", "import sys\nsys.stderr = sys.stdout = None",
+     "import builtins\nbuiltins.print = None", "print = None"],
+)  # fmt: skip
+def test_an_answer_that_silences_the_notebook_costs_the_others_nothing(workbook: Any, spoil: str) -> None:
+    workbook.answer("a.ipynb", e1=f"{RIGHT}\n{spoil}", e2=THREE)
+    grade = grade_all(workbook)["a.ipynb"]
+    assert (grade.state, grade.passed) == (State.GRADED, 2)

@@ -28,10 +28,11 @@ from lab.course.notebook import (
     tags,
 )
 
-# leaves no names behind, and fails when another `lab` would be imported
+# leaves no names behind, fails when another `lab` would be imported, and protects the cells from each other
 _GUARD = """\
 if __import__("lab").__file__ != {ours!r}:
     raise ImportError("another package called lab is in the way: " + str(__import__("lab").__file__))
+__import__("importlib").import_module("lab.course.guard").install(get_ipython())
 """
 # the student may have rebound `check`; this finds ours and leaves no name either
 _CHECK = '__import__("importlib").import_module("lab.course").check({exercise!r})'
