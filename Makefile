@@ -19,7 +19,7 @@ test: .venv
 	$(BIN)/lint-imports
 	$(BIN)/lab evidence verify
 	$(BIN)/lab notebooks check
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not soak" --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadscope --cov --cov-report=term
 	$(BIN)/lab notebooks test
 
 soak: .venv
