@@ -13,6 +13,7 @@ from lab.core.trace_settings import MAX_DRAIN, WORKED_DRAIN
 from lab.course.calls import call
 from lab.course.exercise import Exercise, WrongAnswer
 from lab.course.exercises.quiz01 import QUIZ
+from lab.course.values import plain
 from lab.course.verdict import Verdict, passed, wrong
 
 # --- 01-1 -----------------------------------------------------------------------------------------
@@ -27,7 +28,7 @@ def _check_tick(names: Mapping[str, Any]) -> Verdict:
         for drain in range(MAX_DRAIN + 1)
     ]
     for case in sorted(cases, key=sum):
-        given = call(names["tick"], *case)
+        given = plain(call(names["tick"], *case))
         problem = _tick_problem(given, *case)
         if problem:
             waiting, drain, capacity = case
@@ -38,7 +39,9 @@ def _check_tick(names: Mapping[str, Any]) -> Verdict:
 
 def _tick_problem(given: object, waiting: int, drain: int, capacity: int) -> str | None:
     """What is wrong with one answer, in the order in which a reader would find it."""
-    if not (isinstance(given, tuple) and len(given) == 3 and all(isinstance(value, int) for value in given)):
+    if not (
+        isinstance(given, tuple | list) and len(given) == 3 and all(isinstance(value, int) for value in given)
+    ):
         return "it must return three whole numbers: sent, generated, waiting"
     sent, generated, left = given
     if sent > waiting:
@@ -126,9 +129,9 @@ def tick(waiting, drain, capacity):
 
 
 def _check_smallest_drain(names: Mapping[str, Any]) -> Verdict:
-    """Against an exhaustive search, for three capacities."""
-    for capacity in (1, 2, 3):
-        given = call(names["smallest_drain"], capacity)
+    """Against an exhaustive search. With seven tokens no reader of up to eight ticks hurts a queue of five."""
+    for capacity in (1, 2, 3, 4):
+        given = plain(call(names["smallest_drain"], capacity))
         problem = _drain_problem(given, capacity)
         if problem:
             return wrong(problem, f"smallest_drain({capacity}) gives {given!r}")
@@ -197,6 +200,13 @@ def smallest_drain(capacity):
 """,
     wrong=(
         WrongAnswer(
+            "a table of the first three",
+            "def smallest_drain(capacity):\n"
+            "    table = {1: (0, 0, 2), 2: (0, 0, 0, 3), 3: (0, 0, 0, 0, 2, 3)}\n"
+            "    return table.get(capacity, (0, 0, 0, 0, 0, 0, 3, 3))\n",
+            "a pattern of 7 ticks does it too",
+        ),
+        WrongAnswer(
             "takes the slow reader of the worked example",
             f"def smallest_drain(capacity):\n    return {WORKED_DRAIN!r}\n",
             "both queues send 2",
@@ -240,7 +250,7 @@ def _check_waste(names: Mapping[str, Any]) -> Verdict:
     """Texts that repeat tokens, runs that made nothing, and one that lost nothing."""
     cases = (("", ""), ("A", ""), ("A", "A"), ("aa", "a"), ("ABC", "AC"), ("ABCDE", "AB"), ("ABCDEFG", "AB"))
     for generated, sent in cases:
-        given = call(names["waste"], generated, sent)
+        given = plain(call(names["waste"], generated, sent))
         shown = f"waste({generated!r}, {sent!r}) gives {given!r}"
         if not generated:
             if given is not None:
@@ -320,7 +330,7 @@ def _check_enough(names: Mapping[str, Any]) -> Verdict:
         grid = run_grid([*range(1, 8), None], [None], [drain])
         same = grid.sent[:-1, 0, 0] == grid.sent[-1, 0, 0]
         expected = int(same.argmax()) + 1
-        given = call(names["enough"], drain)
+        given = plain(call(names["enough"], drain))
         if not _is_whole(given) or given != expected:
             reason = (
                 "a smaller queue sends as many" if _is_more(given, expected) else "this queue sends fewer"
