@@ -20,11 +20,16 @@ class NotebookStopped(CourseError):
 def install(shell: Any) -> None:
     """Make `exit()` an error of its own cell, and undo after each cell what would silence the next."""
     shell.ask_exit = _refuse
+    vars(sys.stdout)["close"] = vars(sys.stderr)["close"] = _keep_open
     shell.events.register("post_run_cell", _restorer())
 
 
 def _refuse() -> NoReturn:
     raise NotebookStopped("exit() stops the notebook")
+
+
+def _keep_open() -> None:
+    """A closed stream could not be opened again, and the other answers print to it too."""
 
 
 def _restorer() -> Callable[..., None]:

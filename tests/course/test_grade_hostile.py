@@ -18,6 +18,7 @@ from lab.course.verdict import Outcome, Verdict
 WRONG = "def double(n):\n    return n * n"
 RIGHT = "def double(n):\n    return n + n"
 THREE = "LIMIT = 3"
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 STUBBORN = """
 while True:
     try:
@@ -139,7 +140,7 @@ subprocess.Popen(["sleep", "{seconds}"], env={{}}, start_new_session=True, **nul
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+@needs_proc
 def test_a_child_without_environment_in_its_own_session_does_not_outlive_the_run(
     workbook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,9 +239,38 @@ def test_exit_is_the_fault_of_its_own_exercise(workbook: Any, word: str) -> None
 @pytest.mark.parametrize(
     "spoil",
     ["import sys\nsys.stdout = None", "import sys\nsys.stderr = sys.stdout = None",
-     "import builtins\nbuiltins.print = None", "print = None"],
+     "import builtins\nbuiltins.print = None", "print = None",
+     "import sys\nsys.stdout.close()\nsys.stderr.close()"],
 )  # fmt: skip
 def test_an_answer_that_silences_the_notebook_costs_the_others_nothing(workbook: Any, spoil: str) -> None:
     workbook.answer("a.ipynb", e1=f"{RIGHT}\n{spoil}", e2=THREE)
     grade = grade_all(workbook)["a.ipynb"]
     assert (grade.state, grade.passed) == (State.GRADED, 2)
+
+
+def test_an_interrupt_that_an_answer_raises_is_its_exception(workbook: Any) -> None:
+    workbook.answer(
+        "a.ipynb", e1="def double(n):\n    raise KeyboardInterrupt('me')", e2="raise KeyboardInterrupt"
+    )
+    verdicts = [verdict for _, verdict in grade_all(workbook)["a.ipynb"].exercises]
+    assert verdicts == [
+        Verdict(Outcome.EXCEPTION, "KeyboardInterrupt: me"),
+        Verdict(Outcome.EXCEPTION, "KeyboardInterrupt:"),
+    ]
+
+
+@needs_proc
+def test_a_lost_fork_server_is_named(workbook: Any) -> None:
+    kill = (
+        "import os, pathlib\n"
+        "stat = pathlib.Path(f'/proc/{os.getppid()}/stat').read_text()\n"
+        "os.kill(int(stat.rpartition(')')[2].split()[1]), 9)\n"
+        "import time\ntime.sleep(30)"
+    )
+    workbook.answer("a.ipynb", e1=kill)
+    grade = grade_all(workbook)["a.ipynb"]
+    assert grade.state is State.ENV_ERROR
+    assert grade.reason == "the fork server ended during this run: grade again"
+    (workbook.submissions / "a.ipynb").unlink()
+    workbook.answer("b.ipynb", e1=RIGHT)
+    assert grade_all(workbook)["b.ipynb"].passed == 1

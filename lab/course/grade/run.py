@@ -32,6 +32,7 @@ from lab.course.proc import carriers
 TOKEN = "LAB_GRADE_TOKEN"
 _REPORT = "LAB_NBVAL_REPORT"
 POLL = 0.2  # seconds between two looks at `stop`; the end of a run is noticed at once
+_LOST = 255  # multiprocessing's status of a process whose fork server is gone
 _LOG_END = 4000  # characters of nbval's output that are kept
 
 
@@ -60,7 +61,8 @@ def run(notebook: Notebook, name: str, root: Path, timeout: float, stop: Event) 
         report.touch()
         with report.open("rb") as written:  # before the run, which takes the file's name away
             status = _in_a_fork(arguments, values, folder, log, time.monotonic() + timeout, stop)
-            return Ran(read_rows(written.read()), status is None, _read_end(log), _signal_name(status))
+            said = _read_end(log) if status != _LOST else "the fork server ended during this run: grade again"
+            return Ran(read_rows(written.read()), status is None, said, _signal_name(status))
 
 
 @contextlib.contextmanager
