@@ -23,6 +23,7 @@ GRACE = 2.0  # seconds that threads and processes which are ending may take
 TOKEN = "LAB_LEAK_TOKEN"  # inherited by every child, also by one that has left the process tree
 KERNEL_PACKAGES = ("ipykernel", "IPython", "tornado", "zmq", "anyio", "jupyter_client", "comm")
 IDLE_POOLS = ("asyncio_", "AnyIO worker thread")  # idle pool threads live as long as their loop
+SUBSHELLS = "subshell-"  # the kernel's own: JupyterLab has it make one for the messages of widgets
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ def _leaked_threads() -> list[str]:
     return sorted(
         f"thread {thread.name}"
         for thread in threading.enumerate()
-        if thread not in _baseline.threads and not thread.name.startswith(IDLE_POOLS)
+        if thread not in _baseline.threads and not thread.name.startswith((*IDLE_POOLS, SUBSHELLS))
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import sys
+import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,10 @@ def make_workbook() -> Callable[[Path, pytest.MonkeyPatch], Workbook]:
 @pytest.fixture
 def workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbook:
     return _make(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder of its own for scratch files: the path of a socket in it must stay under 108 bytes."""
+    with tempfile.TemporaryDirectory(prefix="g") as folder:
+        yield Path(folder)

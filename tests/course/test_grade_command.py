@@ -250,9 +250,10 @@ def test_an_interrupt_ends_what_runs_and_starts_nothing_more(workbook: Any) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to handle")
-def test_a_terminated_batch_leaves_no_process_and_no_folder(workbook: Any, tmp_path: Path) -> None:
-    begun, scratch = tmp_path / "begun", tmp_path / "scratch"
-    scratch.mkdir()
+def test_a_terminated_batch_leaves_no_process_and_no_folder(
+    workbook: Any, tmp_path: Path, short_folder: Path
+) -> None:
+    begun, scratch = tmp_path / "begun", short_folder
     endless = f"open({str(begun)!r}, 'w').close()\nwhile True:\n    pass"
     workbook.answer("a.ipynb", e1=endless)
     mark = secrets.token_hex(8)

@@ -142,16 +142,16 @@ subprocess.Popen(["sleep", "{seconds}"], env={{}}, start_new_session=True, **nul
 
 @needs_proc
 def test_a_child_without_environment_in_its_own_session_does_not_outlive_the_run(
-    workbook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workbook: Any, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(short_folder))
     mark = 100_000 + os.getpid()
     workbook.answer("ended.ipynb", e1=RIGHT, e2=ESCAPE.format(seconds=f"{mark}.1") + THREE)
     workbook.answer("killed.ipynb", e1=ESCAPE.format(seconds=f"{mark}.2") + STUBBORN)
     grades = grade_all(workbook, timeout=8)
     assert (grades["ended.ipynb"].passed, grades["killed.ipynb"].state) == (2, State.TIMEOUT)
     wait_until_gone(f"sleep\0{mark}.")
-    assert not list(tmp_path.glob("lab-grade-*"))
+    assert not list(short_folder.glob("lab-grade-*"))
 
 
 def test_a_folder_that_cannot_be_removed_at_once_costs_no_grade(

@@ -117,3 +117,15 @@ def test_the_error_lists_everything() -> None:
             LeakError, match=f"left behind: process sleep; listening port {server.getsockname()[1]}"
         ):
             leak_check()
+
+
+def test_the_kernels_own_subshell_for_widget_messages_is_none() -> None:
+    take_baseline()
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait, name="subshell-1b4b0a9c", daemon=True)
+    thread.start()
+    try:
+        assert find_leaks(grace=0) == []
+    finally:
+        release.set()
+        thread.join()
