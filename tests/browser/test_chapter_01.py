@@ -97,6 +97,23 @@ def test_all_cells_run(lab: Lab) -> None:
     assert lab.page.locator(".jp-CodeCell").count() > 20
 
 
+def test_the_last_cell_finds_no_leaks(lab: Lab) -> None:
+    """JupyterLab draws only the cells in view: the panel is scrolled until the last one has spoken, and back."""
+    panel = lab.page.locator(".jp-WindowedPanel-outer").first
+    before = panel.evaluate("panel => panel.scrollTop")
+    said = lab.page.wait_for_function(
+        """() => {
+            const panel = document.querySelector('.jp-WindowedPanel-outer');
+            panel.scrollTop = panel.scrollHeight;
+            const outputs = [...document.querySelectorAll('.jp-OutputArea-output')].map(output => output.innerText.trim());
+            return outputs.find(text => text === 'no leaks' || text.includes('LeakError'));
+        }""",
+        timeout=PATIENCE,
+    ).json_value()
+    panel.evaluate("(panel, top) => { panel.scrollTop = top; }", before)
+    assert said == "no leaks"
+
+
 def test_moving_the_capacity_slider_changes_picture_and_text(lab: Lab) -> None:
     assert "sent AB, dropped CDE, paused 3, 5, 7, waste 3/5 = 60%" in lab.picture
     assert lab.text == lab.picture
