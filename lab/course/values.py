@@ -15,7 +15,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, Fraction | Decimal):
         return float(value)
-    if type(value).__module__ == "numpy":
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         value = value.tolist()
     if type(value) in (list, tuple):
         return type(value)(plain(element) for element in value)
