@@ -83,28 +83,34 @@ def http_protocol(
 def abort_connections(protocols: Iterable[object]) -> None:
     """Resets the connections that are still open: a polite close waits until the reader has taken all."""
     for protocol in list(protocols):
-        if isinstance(protocol, _HttpTools | _H11):
+        if isinstance(protocol, _Connected):
             protocol.connection.abort()
 
 
-class _HttpTools(HttpToolsProtocol):
-    """Without upgrades.
-
-    The parser takes what follows an offered upgrade for the other protocol, and drops the body. So such a head
-    starts no request; it is parsed once more without its offer, and the body after it.
-    """
+class _Connected(asyncio.Protocol):
+    """What both protocols have more than uvicorn's: a connection that a request can abort, and its buffers."""
 
     buffers = SocketBuffers()
     connection: Connection
+    app_state: dict[str, Any]  # uvicorn copies it into the scope of each request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.connection, self.app_state = _equip(transport, self.app_state)
+        self.connection = Connection(transport)
+        self.app_state = {**self.app_state, STATE_KEY: self.connection}
         self.buffers.apply(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.lost = True
         super().connection_lost(exc)
+
+
+class _HttpTools(_Connected, HttpToolsProtocol):
+    """Without upgrades.
+
+    The parser takes what follows an offered upgrade for the other protocol, and drops the body. So such a head
+    starts no request; it is parsed once more without its offer, and the body after it.
+    """
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -139,29 +145,11 @@ class _HttpTools(HttpToolsProtocol):
             super().on_message_complete()
 
 
-class _H11(H11Protocol):
+class _H11(_Connected, H11Protocol):
     """Without upgrades: h11 itself goes on once the answer is no 101."""
-
-    buffers = SocketBuffers()
-    connection: Connection
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.connection, self.app_state = _equip(transport, self.app_state)
-        self.buffers.apply(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.connection.lost = True
-        super().connection_lost(exc)
 
     def _should_upgrade(self) -> bool:
         return False
-
-
-def _equip(transport: asyncio.Transport, app_state: dict[str, Any]) -> tuple[Connection, dict[str, Any]]:
-    """The connection, and the state that uvicorn copies into the scope of each of its requests."""
-    connection = Connection(transport)
-    return connection, {**app_state, STATE_KEY: connection}
 
 
 def _head(method: bytes, target: bytes, version: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
