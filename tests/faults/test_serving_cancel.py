@@ -89,11 +89,7 @@ async def test_S13_a_server_that_swallows_sends_does_not_starve_the_loop(bench: 
             await asyncio.sleep(0)
 
     async with bench(capacity=1000) as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.gone = True  # from now on send returns and does nothing, and nobody says http.disconnect
         counter = asyncio.create_task(count())
         for n in range(50):
@@ -172,11 +168,7 @@ async def test_S32_a_blocked_ping_is_bounded_like_any_write(bench: Any, settle: 
     limits = LimitSettings(idle_timeout=5, flush_timeout=0.01)
     async with bench(ping_interval=0.01, limits=limits) as b:
         b.owner.clock = MonotonicClock()
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         await call.blocked.wait()
         b.owner.finish(b.the_request(), Reason.IDLE_TIMEOUT)
@@ -213,11 +205,7 @@ async def test_S46_head_completes(bench: Any, settle: Any, path: str) -> None:
 # sse-starlette: the shielded close of a generator that hung could not be ended by anybody.
 async def test_S46_no_close_can_hang(bench: Any, settle: Any, caplog: pytest.LogCaptureFixture) -> None:
     async with bench(limits=LimitSettings(flush_timeout=0.01)) as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         b.host.delta("b")
         await settle()

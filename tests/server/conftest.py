@@ -319,6 +319,15 @@ class Bench:
         """A completion request, streamed unless told otherwise."""
         return self.call(body={"model": "lab-1m", "prompt": prompt, "stream": stream, **extra})
 
+    async def begun(self, **asked: Any) -> Call:
+        """A completion of which the engine has made the first event, "a"."""
+        call = self.completion(**asked)
+        await settle()
+        self.host.started()
+        self.host.delta("a")
+        await settle()
+        return call
+
     def pass_time(self, seconds: float) -> None:
         """Moves the clock, and does what the timer would do then."""
         self.clock.advance(seconds)

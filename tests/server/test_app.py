@@ -111,11 +111,7 @@ async def test_cancel_says_what_happened(bench: Any, settle: Any) -> None:
 
 async def test_cancel_while_the_last_words_are_written(bench: Any, settle: Any) -> None:
     async with bench() as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         b.host.delta("b")
         await settle()

@@ -105,11 +105,7 @@ async def test_one_send_may_carry_several_events_and_returns_as_many_credits(ben
 
 async def test_credits_return_when_the_send_returned_and_not_before(bench: Any, settle: Any) -> None:
     async with bench(capacity=2) as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         b.host.delta("b", "c")
         await settle()
@@ -130,11 +126,7 @@ async def test_credits_return_when_the_send_returned_and_not_before(bench: Any, 
 
 async def test_the_natural_ending_waits_for_the_last_byte(bench: Any, settle: Any) -> None:
     async with bench() as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         b.host.done(1)
         await settle()
@@ -208,11 +200,7 @@ async def test_coalesce_merges_what_waits_and_never_parks(bench: Any, settle: An
 
 async def test_fail_ends_where_park_would_pause(bench: Any, settle: Any) -> None:
     async with bench(policy="fail", capacity=1) as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         b.host.delta("b")
         b.host.parked()
@@ -223,11 +211,7 @@ async def test_fail_ends_where_park_would_pause(bench: Any, settle: Any) -> None
 
 async def test_too_many_bytes_for_one_reader(bench: Any, settle: Any) -> None:
     async with bench(capacity=8, max_queued_bytes=10) as b:
-        call = b.completion()
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun()
         call.block()
         b.host.delta("b")
         await settle()
@@ -287,11 +271,7 @@ async def test_an_answer_in_one_piece(bench: Any, settle: Any) -> None:
 
 async def test_a_whole_answer_nobody_takes_is_bounded_too(bench: Any, settle: Any) -> None:
     async with bench(limits=LimitSettings(stall_timeout=5)) as b:
-        call = b.completion(stream=False)
-        await settle()
-        b.host.started()
-        b.host.delta("a")
-        await settle()
+        call = await b.begun(stream=False)
         call.block()
         b.host.done(1)
         await settle()
