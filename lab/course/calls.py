@@ -8,17 +8,20 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from lab.course.errors import AnswerRaised
+from lab.course.values import plain
 
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`function(*args, **kwargs)`, where an exception keeps the arguments as they were before the call.
+
+    What it returns comes as plain Python values (`lab.course.values`), so that no check depends on their type.
 
     :raises NotImplementedError: the stub is still there (`check` answers "not attempted")
     :raises AnswerRaised: anything else that the answer raised; KeyboardInterrupt goes through
     """
     shown = _signature(function, args, kwargs)  # before the call: the answer may change its arguments
     try:
-        return function(*args, **kwargs)
+        return plain(function(*args, **kwargs))
     except (KeyboardInterrupt, NotImplementedError):
         raise
     except BaseException as error:
@@ -54,7 +57,7 @@ def call_async(
         raise error
     if error is not None:
         raise AnswerRaised(shown, error) from error
-    return value
+    return plain(value)
 
 
 def _signature(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -13,7 +13,6 @@ from lab.core.trace_settings import MAX_DRAIN, WORKED_DRAIN
 from lab.course.calls import call
 from lab.course.exercise import Exercise, WrongAnswer
 from lab.course.exercises.quiz01 import QUIZ
-from lab.course.values import plain
 from lab.course.verdict import Verdict, passed, wrong
 
 # --- 01-1 -----------------------------------------------------------------------------------------
@@ -28,7 +27,7 @@ def _check_tick(names: Mapping[str, Any]) -> Verdict:
         for drain in range(MAX_DRAIN + 1)
     ]
     for case in sorted(cases, key=sum):
-        given = plain(call(names["tick"], *case))
+        given = call(names["tick"], *case)
         problem = _tick_problem(given, *case)
         if problem:
             waiting, drain, capacity = case
@@ -131,7 +130,7 @@ def tick(waiting, drain, capacity):
 def _check_smallest_drain(names: Mapping[str, Any]) -> Verdict:
     """Against an exhaustive search. With seven tokens no reader of up to eight ticks hurts a queue of five."""
     for capacity in (1, 2, 3, 4):
-        given = plain(call(names["smallest_drain"], capacity))
+        given = call(names["smallest_drain"], capacity)
         problem = _drain_problem(given, capacity)
         if problem:
             return wrong(problem, f"smallest_drain({capacity}) gives {given!r}")
@@ -250,7 +249,7 @@ def _check_waste(names: Mapping[str, Any]) -> Verdict:
     """Texts that repeat tokens, runs that made nothing, and one that lost nothing."""
     cases = (("", ""), ("A", ""), ("A", "A"), ("aa", "a"), ("ABC", "AC"), ("ABCDE", "AB"), ("ABCDEFG", "AB"))
     for generated, sent in cases:
-        given = plain(call(names["waste"], generated, sent))
+        given = call(names["waste"], generated, sent)
         shown = f"waste({generated!r}, {sent!r}) gives {given!r}"
         if not generated:
             if given is not None:
@@ -330,7 +329,7 @@ def _check_enough(names: Mapping[str, Any]) -> Verdict:
         grid = run_grid([*range(1, 8), None], [None], [drain])
         same = grid.sent[:-1, 0, 0] == grid.sent[-1, 0, 0]
         expected = int(same.argmax()) + 1
-        given = plain(call(names["enough"], drain))
+        given = call(names["enough"], drain)
         if not _is_whole(given) or given != expected:
             reason = (
                 "a smaller queue sends as many" if _is_more(given, expected) else "this queue sends fewer"

@@ -10,7 +10,6 @@ from typing import Any
 from lab.course.calls import call
 from lab.course.exercise import Exercise, WrongAnswer
 from lab.course.exercises.quiz07 import QUIZ
-from lab.course.values import plain
 from lab.course.verdict import Verdict, passed, wrong
 
 # --- 07-1 -----------------------------------------------------------------------------------------
@@ -26,7 +25,7 @@ def _check_kv_bytes(names: Mapping[str, Any]) -> Verdict:
     ]
     cases += [(4, 4, 2, 32, 1024, 4), (2, 4, 2, 12, 1024, 4), (80, 64, 8, 128, 8192, 2)]
     for case in cases:
-        given = plain(call(names["kv_bytes"], *case))
+        given = call(names["kv_bytes"], *case)
         problem = _kv_problem(given, *case)
         if problem:
             shown = "kv_bytes(layers={}, heads={}, kv_heads={}, head_size={}, positions={}, value_bytes={})"
@@ -114,7 +113,7 @@ def kv_bytes(layers, heads, kv_heads, head_size, positions, value_bytes):
 def _check_rows(names: Mapping[str, Any]) -> Verdict:
     """All short prompts and answers, with and without a cache."""
     for new, prompt, cached in product(range(1, 6), range(1, 6), (False, True)):
-        given = plain(call(names["rows_computed"], prompt, new, cached))
+        given = call(names["rows_computed"], prompt, new, cached)
         problem = _rows_problem(given, prompt, new, cached)
         if problem:
             shown = f"rows_computed(prompt={prompt}, new={new}, cached={cached}) gives {given!r}"
@@ -213,7 +212,7 @@ _TEXTS: tuple[tuple[bytes, ...], ...] = (
 def _check_pieces(names: Mapping[str, Any]) -> Verdict:
     """Characters whole, split in two and in three, and texts that end or break inside a character."""
     for tokens in _TEXTS:
-        given = plain(call(names["pieces"], list(tokens)))
+        given = call(names["pieces"], list(tokens))
         problem = _pieces_problem(given, tokens)
         if problem:
             return wrong(problem, f"pieces({list(tokens)!r}) gives {given!r}")
@@ -301,7 +300,7 @@ def _check_after_cancel(names: Mapping[str, Any]) -> Verdict:
     """Cancels before, inside, between and after steps."""
     for ends in ((10,), (10, 20), (10, 20, 50), (5, 7, 30)):
         for cancel in sorted({0, 1, *ends, *(end - 1 for end in ends), ends[-1] + 4}):
-            given = plain(call(names["after_cancel"], list(ends), cancel))
+            given = call(names["after_cancel"], list(ends), cancel)
             problem = _cancel_problem(given, ends, cancel)
             if problem:
                 return wrong(problem, f"after_cancel({list(ends)}, {cancel}) gives {given!r}")

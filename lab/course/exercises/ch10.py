@@ -11,7 +11,6 @@ from lab.core.sse import SSEParser
 from lab.course.calls import call
 from lab.course.exercise import Exercise, WrongAnswer
 from lab.course.exercises.quiz10 import QUIZ
-from lab.course.values import plain
 from lab.course.verdict import Verdict, passed, wrong
 
 # --- 10-1 -----------------------------------------------------------------------------------------
@@ -33,7 +32,7 @@ def _check_events(names: Mapping[str, Any]) -> Verdict:
     for stream in _STREAMS:
         expected = [event.data for event in SSEParser().feed(stream)]
         for pieces in _cuts(stream):
-            given = plain(call(names["events"], pieces))
+            given = call(names["events"], pieces)
             if given != expected:
                 shown = f"events({pieces!r}) gives {given!r}, expected {expected!r}"
                 return wrong(_events_reason(given, expected, stream, len(pieces)), shown)
@@ -188,7 +187,7 @@ def _check_first_content(names: Mapping[str, Any]) -> Verdict:
     for timeline in _TIMELINES:
         at = [when for when, data in timeline if data == _CHUNK]
         expected = at[0] if at else None
-        given = plain(call(names["first_content"], list(timeline)))
+        given = call(names["first_content"], list(timeline))
         if given != expected or isinstance(given, bool):
             shown = f"first_content({list(timeline)!r}) gives {given!r}, expected {expected!r}"
             return wrong(_content_reason(given, dict(timeline), expected), shown)
@@ -279,7 +278,7 @@ def first_content(timeline):
 def _check_ending(names: Mapping[str, Any]) -> Verdict:
     """Every ending that a client can be told of, as it looks on the wire, then the streams that are cut."""
     for status, data, expected in sorted(_endings(), key=lambda case: len(case[1])):
-        given = plain(call(names["ending"], status, list(data)))
+        given = call(names["ending"], status, list(data))
         if given != expected:
             shown = f"ending({status}, {list(data)!r}) gives {given!r}, expected {expected!r}"
             return wrong(_ending_reason(status, data, given), shown)
