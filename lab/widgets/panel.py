@@ -114,7 +114,7 @@ class ControlPanel:
             button.tooltip = f"tick {tick}: the reader takes {takes}. Click for one more, after 3 comes 0"
 
     def _button(self, tick: int) -> Any:
-        button = widgets.Button(layout={"width": "30px", "border": "1px solid #777"})
+        button = widgets.Button(layout={"width": "30px", "padding": "0", "border": "1px solid #777"})
         button.on_click(lambda _: self._set(self._values.cycled(tick)))
         return button
 

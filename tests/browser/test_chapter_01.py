@@ -145,6 +145,14 @@ def test_clicking_a_tick_changes_pattern_text_and_picture(lab: Lab) -> None:
     playwright.expect(tick).to_have_text("0")
 
 
+def test_each_tick_shows_its_whole_number(lab: Lab) -> None:
+    cut = lab.page.evaluate(
+        "() => [...document.querySelectorAll('.jupyter-button')].filter(b => b.scrollWidth > b.clientWidth).length"
+    )
+    assert lab.page.locator(".jupyter-button").count() >= 9
+    assert cut == 0
+
+
 def test_a_pattern_that_is_none_is_answered_under_the_controls(lab: Lab) -> None:
     pattern = lab.page.locator(".widget-text input").first
     pattern.fill("7")
